@@ -1,0 +1,1 @@
+"""Generated from noctaya/wire/proto by `make proto`. Not edited, not linted."""
