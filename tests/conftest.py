@@ -1,0 +1,82 @@
+"""Checks that hold for every test: nothing that a test started may outlive it.
+
+Sockets and files are covered by `-W error` (an unclosed one is a ResourceWarning, hence a failure); processes, threads and
+temporary directories are covered here. End-to-end tests share one cluster and check the same at the end of their module.
+"""
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SETTLE_SECONDS = 3.0
+"""A process that was told to end may need a moment to be reaped."""
+
+
+def children() -> set[int]:
+    """Process ids whose parent is this process, zombies included."""
+    mine = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == os.getpid():
+                mine.add(int(entry.name))
+    return mine
+
+
+def threads() -> set[str]:
+    """Names of live threads that would keep the interpreter from ending."""
+    return {thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()}
+
+
+def work_directories() -> set[str]:
+    """Directories that an embedded cluster made."""
+    return {path.name for path in Path(tempfile.gettempdir()).glob("noctaya-*")}
+
+
+def left_over(before: dict[str, set[int] | set[str]]) -> dict[str, set[int] | set[str]]:
+    """What is there now and was not `before`, after a moment to settle."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        more = {name: now - before[name] for name, now in snapshot().items()}  # type: ignore[operator]
+        more = {name: extra for name, extra in more.items() if extra}
+        if not more or time.monotonic() > deadline:
+            return more
+        time.sleep(0.02)
+
+
+def snapshot() -> dict[str, set[int] | set[str]]:
+    """What this process holds now."""
+    return {"processes": children(), "threads": threads(), "work directories": work_directories()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a process, a thread or a work directory."""
+    if request.node.get_closest_marker("e2e"):
+        yield
+        return
+    before = snapshot()
+    yield
+    more = left_over(before)
+    assert not more, f"left behind: {more}"
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool], float], None]:
+    """`eventually(claim, seconds)`: return as soon as `claim()` holds; fail when it never does."""
+
+    def wait(claim: Callable[[], bool], seconds: float = 5.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not claim():
+            assert time.monotonic() < deadline, f"never true: {claim}"
+            time.sleep(0.01)
+
+    return wait
