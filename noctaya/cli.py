@@ -52,13 +52,21 @@ def gateway() -> None:
 
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state", help="Keep the cluster's objects and volumes in this directory; without it they live in memory."),
+    typer.Option(
+        "--state",
+        help="Keep the cluster's objects and volumes in this directory; without it they live in memory.",
+    ),
 ]
-PortOption = Annotated[int, typer.Option("--port", help="Port of the gateways on 127.0.0.1; 0 picks a free one.")]
-ApiPortOption = Annotated[int, typer.Option("--api-port", help="Port of the API server on 127.0.0.1; 0 picks a free one.")]
+PortOption = Annotated[
+    int, typer.Option("--port", help="Port of the gateways on 127.0.0.1; 0 picks a free one.")
+]
+ApiPortOption = Annotated[
+    int, typer.Option("--api-port", help="Port of the API server on 127.0.0.1; 0 picks a free one.")
+]
 GatewaysOption = Annotated[int, typer.Option("--gateways", min=1, max=8, help="How many gateways.")]
 KubeconfigOption = Annotated[
-    Path | None, typer.Option("--kubeconfig", help="Write the kubeconfig here; default: the cluster's working directory.")
+    Path | None,
+    typer.Option("--kubeconfig", help="Write the kubeconfig here; default: the cluster's working directory."),
 ]
 
 
@@ -82,10 +90,16 @@ def local(
 
 @app.command()
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the cluster running and print how to reach it.")] = False,
-    prompt: Annotated[str, typer.Option("--prompt", help="What to ask the model.")] = "What wakes up at night? Answer briefly.",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the cluster running and print how to reach it.")
+    ] = False,
+    prompt: Annotated[
+        str, typer.Option("--prompt", help="What to ask the model.")
+    ] = "What wakes up at night? Answer briefly.",
     port: PortOption = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the measured cold start as JSON, last thing.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the measured cold start as JSON, last thing.")
+    ] = False,
 ) -> None:
     """Wake a real model with one request, show where the time went, and watch it go back to sleep."""
     from noctaya.local.main import run_demo
@@ -97,7 +111,9 @@ def demo(
 @app.command()
 def crds(
     directory: Annotated[Path, typer.Argument(help="Where the CRDs' YAML files are.")] = CRD_DIRECTORY,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when a file is not current.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; fail when a file is not current.")
+    ] = False,
 ) -> None:
     """Write the CustomResourceDefinitions that the models describe."""
     from noctaya.api.crds import stale, write

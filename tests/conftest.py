@@ -5,6 +5,7 @@ temporary directories are covered here. End-to-end tests share one cluster and c
 """
 
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -17,23 +18,31 @@ SETTLE_SECONDS = 3.0
 """A process that was told to end may need a moment to be reaped."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Every temporary file of this run, its children's included, goes below one directory of its own."""
+    directory = tempfile.mkdtemp(prefix="noctaya-tests-")
+    os.environ["TMPDIR"] = tempfile.tempdir = directory
+    config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+
+
 def children() -> set[int]:
     """Process ids whose parent is this process, zombies included."""
-    mine = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == os.getpid():
-                mine.add(int(entry.name))
+    mine: set[int] = set()
+    for thread in Path("/proc/self/task").iterdir():
+        try:
+            mine |= {int(pid) for pid in (thread / "children").read_text().split()}
+        except FileNotFoundError:  # the thread has ended meanwhile
+            continue
     return mine
 
 
 def threads() -> set[str]:
     """Names of live threads that would keep the interpreter from ending."""
-    return {thread.name for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()}
+    return {
+        thread.name
+        for thread in threading.enumerate()
+        if not thread.daemon and thread is not threading.main_thread()
+    }
 
 
 def work_directories() -> set[str]:

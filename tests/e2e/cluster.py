@@ -44,7 +44,17 @@ class EmbeddedCluster:
         kubeconfig, log = directory / "kubeconfig", directory / "cluster.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", "noctaya", "local", "--port", str(port), "--kubeconfig", str(kubeconfig), *arguments],
+                [
+                    sys.executable,
+                    "-m",
+                    "noctaya",
+                    "local",
+                    "--port",
+                    str(port),
+                    "--kubeconfig",
+                    str(kubeconfig),
+                    *arguments,
+                ],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -69,7 +79,9 @@ class EmbeddedCluster:
         """Return when `claim()` holds; fail with the cluster's log when it never does."""
         deadline = time.monotonic() + seconds
         while not claim():
-            assert self.process.poll() is None, f"the cluster ended with {self.process.returncode}:\n{self.tail()}"
+            assert self.process.poll() is None, (
+                f"the cluster ended with {self.process.returncode}:\n{self.tail()}"
+            )
             assert time.monotonic() < deadline, f"not within {seconds} s:\n{self.tail()}"
             time.sleep(0.05)
 
@@ -86,7 +98,9 @@ class EmbeddedCluster:
 
         return asyncio.run(with_client())
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run kubectl against the cluster."""
         home = self.kubeconfig.parent
         done = subprocess.run(
@@ -103,7 +117,9 @@ class EmbeddedCluster:
 
     def get(self, kind: str, name: str, namespace: str = "ai") -> dict[str, Any]:
         """One object, through kubectl."""
-        found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-n", namespace, "-o", "json").stdout)
+        found: dict[str, Any] = json.loads(
+            self.kubectl("get", kind, name, "-n", namespace, "-o", "json").stdout
+        )
         return found
 
     def items(self, kind: str, namespace: str, selector: str) -> list[dict[str, Any]]:
@@ -121,13 +137,19 @@ class EmbeddedCluster:
         """Wait until the model sleeps and its pods are gone."""
         selector = f"serving.noctaya.io/llmservice={name}"
         self.wait(
-            lambda: self.phase(name, namespace) == "ScaledToZero" and not self.items("pods", namespace, selector), seconds
+            lambda: (
+                self.phase(name, namespace) == "ScaledToZero" and not self.items("pods", namespace, selector)
+            ),
+            seconds,
         )
 
     def openai(self, base_url: str | None = None) -> openai.OpenAI:
         """The real client; it never retries, so that a lost request is seen."""
         return openai.OpenAI(
-            base_url=base_url or f"http://127.0.0.1:{self.port}/v1", api_key="unused", max_retries=0, timeout=120
+            base_url=base_url or f"http://127.0.0.1:{self.port}/v1",
+            api_key="unused",
+            max_retries=0,
+            timeout=120,
         )
 
     def http(self, method: str, path: str, **arguments: Any) -> httpx2.Response:
@@ -140,12 +162,16 @@ class EmbeddedCluster:
         return [
             pod["status"]["podIP"]
             for pod in pods
-            if any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+            if any(
+                c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ())
+            )
         ]
 
     def role_processes(self, role: str) -> list[int]:
         """Process ids of a role (`worker`, `gateway`)."""
-        return [pid for pid, words in self.descendants().items() if words[-1:] == [role] and "noctaya" in words]
+        return [
+            pid for pid, words in self.descendants().items() if words[-1:] == [role] and "noctaya" in words
+        ]
 
     def descendants(self) -> dict[int, list[str]]:
         """Every process below the cluster's own, with its words."""
@@ -161,7 +187,9 @@ class EmbeddedCluster:
             below |= more
         for pid in below - {self.process.pid}:
             try:
-                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+                found[pid] = (
+                    Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+                )
             except OSError:
                 continue
         return found

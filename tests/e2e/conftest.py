@@ -21,7 +21,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.timeout(300))
             if shutil.which("kubectl") is None:
-                item.add_marker(pytest.mark.skip(reason="kubectl is not on PATH: the end-to-end tests drive it"))
+                item.add_marker(
+                    pytest.mark.skip(reason="kubectl is not on PATH: the end-to-end tests drive it")
+                )
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 
-def scripted_runtime(name: str, *, startup: str = "0s", resource: str = "cpu", tokens: int = 3, delay: str = "10ms") -> dict[str, Any]:
+def scripted_runtime(
+    name: str, *, startup: str = "0s", resource: str = "cpu", tokens: int = 3, delay: str = "10ms"
+) -> dict[str, Any]:
     """An InferenceRuntime of the scripted engine; an unknown `resource` keeps its pods unscheduled."""
     return {
         "apiVersion": "serving.noctaya.io/v1alpha1",

@@ -42,7 +42,9 @@ def test_kubectl_apply_refuses_a_broken_service_and_names_the_field(
 
 
 def test_a_name_whose_children_would_not_fit_is_refused(cluster: EmbeddedCluster) -> None:
-    refused = cluster.kubectl("apply", "-f", "-", stdin=manifest(scripted_service("x" * 60, "llamacpp-cpu")), check=False)
+    refused = cluster.kubectl(
+        "apply", "-f", "-", stdin=manifest(scripted_service("x" * 60, "llamacpp-cpu")), check=False
+    )
     assert refused.returncode != 0
     assert "name" in refused.stderr
 
@@ -51,7 +53,9 @@ def test_an_unknown_model_gets_404_in_the_shape_of_openai_and_wakes_nothing(clus
     with cluster.openai() as client, pytest.raises(openai.NotFoundError) as caught:
         client.chat.completions.create(model="ai/nobody", messages=[{"role": "user", "content": "hi"}])
     assert caught.value.code == "model_not_found"
-    assert cluster.get("deployment", "smollm2")["spec"]["replicas"] == 0 or cluster.phase("smollm2") == "Ready"
+    assert (
+        cluster.get("deployment", "smollm2")["spec"]["replicas"] == 0 or cluster.phase("smollm2") == "Ready"
+    )
 
 
 def test_a_body_that_is_no_json_gets_400(cluster: EmbeddedCluster) -> None:

@@ -31,7 +31,9 @@ def slow_model(cluster: EmbeddedCluster) -> Iterator[str]:
 
 
 def ask(client: openai.OpenAI, model: str) -> str:
-    answer = client.chat.completions.create(model=model, messages=[{"role": "user", "content": "hi"}], max_tokens=20)
+    answer = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": "hi"}], max_tokens=20
+    )
     return answer.choices[0].message.content or ""
 
 
@@ -63,7 +65,9 @@ def test_a_request_that_comes_while_there_is_no_worker_is_answered_once_one_is_b
         assert time.monotonic() - back <= ANSWERED_WITHIN_SECONDS
 
 
-def test_clients_of_one_gateway_notice_nothing_when_the_other_is_killed(cluster: EmbeddedCluster, slow_model: str) -> None:
+def test_clients_of_one_gateway_notice_nothing_when_the_other_is_killed(
+    cluster: EmbeddedCluster, slow_model: str
+) -> None:
     survivor, other = cluster.gateway_addresses()
     pids = {
         address: pid
@@ -115,7 +119,9 @@ def test_a_client_that_leaves_frees_its_place_at_once_and_its_demand_ends_two_se
 def demand(cluster: EmbeddedCluster, model: str) -> int:
     """What the worker tells KEDA of `model`."""
     (pod,) = cluster.items("pods", "noctaya-system", "app.kubernetes.io/component=worker")
-    services: dict[str, Any] = httpx2.get(f"http://{pod['status']['podIP']}:8081/debug/demand", timeout=5).json()
+    services: dict[str, Any] = httpx2.get(
+        f"http://{pod['status']['podIP']}:8081/debug/demand", timeout=5
+    ).json()
     return int(services["services"].get(model, {"value": 0})["value"])
 
 

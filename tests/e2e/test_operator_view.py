@@ -28,7 +28,9 @@ def test_children_carry_the_services_label_and_are_owned_by_it(cluster: Embedded
         assert [owner["uid"] for owner in child["metadata"]["ownerReferences"]] == [uid]
 
 
-def test_an_unknown_image_shows_as_degraded_with_one_event_and_heals_when_it_is_mended(cluster: EmbeddedCluster) -> None:
+def test_an_unknown_image_shows_as_degraded_with_one_event_and_heals_when_it_is_mended(
+    cluster: EmbeddedCluster,
+) -> None:
     runtime = scripted_runtime("unpullable")
     runtime["spec"]["container"]["image"] = "example.invalid/nothing:1"
     cluster.kubectl(
@@ -47,7 +49,14 @@ def test_an_unknown_image_shows_as_degraded_with_one_event_and_heals_when_it_is_
     cluster.wait(lambda: cluster.phase("unpullable") == "Ready" and degraded().get("status") == "False", 30)
     events = json.loads(
         cluster.kubectl(
-            "get", "events", "-n", "ai", "--field-selector", "involvedObject.name=unpullable,reason=ImagePullFailed", "-o", "json"
+            "get",
+            "events",
+            "-n",
+            "ai",
+            "--field-selector",
+            "involvedObject.name=unpullable,reason=ImagePullFailed",
+            "-o",
+            "json",
         ).stdout
     )
     assert len(events["items"]) == 1
@@ -57,14 +66,18 @@ def test_an_unknown_image_shows_as_degraded_with_one_event_and_heals_when_it_is_
 
 
 def test_an_image_change_never_wakes_a_sleeping_model(cluster: EmbeddedCluster) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=manifest(scripted_runtime("asleep"), scripted_service("asleep", "asleep")))
+    cluster.kubectl(
+        "apply", "-f", "-", stdin=manifest(scripted_runtime("asleep"), scripted_service("asleep", "asleep"))
+    )
     cluster.wait_asleep("asleep")
     before = cluster.get("deployment", "asleep")["metadata"]["generation"]
     changed = scripted_runtime("asleep")
     changed["spec"]["container"]["image"] = "noctaya/scripted:other"
     cluster.kubectl("apply", "-f", "-", stdin=manifest(changed))
     cluster.wait(
-        lambda: cluster.get("deployment", "asleep")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":other"),
+        lambda: cluster.get("deployment", "asleep")["spec"]["template"]["spec"]["containers"][0][
+            "image"
+        ].endswith(":other"),
         15,
     )
     after = cluster.get("deployment", "asleep")

@@ -22,7 +22,9 @@ def ask(client: openai.OpenAI, *, stream: bool = False) -> str:
 
 @pytest.mark.model
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "not streaming"])
-def test_the_first_request_to_a_sleeping_model_gets_a_real_completion(cluster: EmbeddedCluster, stream: bool) -> None:
+def test_the_first_request_to_a_sleeping_model_gets_a_real_completion(
+    cluster: EmbeddedCluster, stream: bool
+) -> None:
     cluster.wait_asleep("smollm2")
     with cluster.openai() as client:
         assert ask(client, stream=stream).strip()
@@ -33,20 +35,36 @@ def test_the_first_request_to_a_sleeping_model_gets_a_real_completion(cluster: E
 def test_twenty_first_requests_at_once_get_twenty_answers_from_one_start(cluster: EmbeddedCluster) -> None:
     cluster.wait_asleep("smollm2")
     started = cluster.kubectl(
-        "get", "events", "-n", "ai", "--field-selector", "reason=Started", "-o", "jsonpath={.items[*].metadata.uid}"
+        "get",
+        "events",
+        "-n",
+        "ai",
+        "--field-selector",
+        "reason=Started",
+        "-o",
+        "jsonpath={.items[*].metadata.uid}",
     ).stdout.split()
     with cluster.openai() as client, ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: ask(client), range(20)))
     assert all(answer.strip() for answer in answers), answers
     assert len(cluster.items("pods", "ai", SELECTOR)) == 1
     after = cluster.kubectl(
-        "get", "events", "-n", "ai", "--field-selector", "reason=Started", "-o", "jsonpath={.items[*].metadata.uid}"
+        "get",
+        "events",
+        "-n",
+        "ai",
+        "--field-selector",
+        "reason=Started",
+        "-o",
+        "jsonpath={.items[*].metadata.uid}",
     ).stdout.split()
     assert len(set(after) - set(started)) == 1
 
 
 @pytest.mark.model
-def test_the_model_sleeps_and_wakes_ten_times_in_a_row_without_a_lost_request(cluster: EmbeddedCluster) -> None:
+def test_the_model_sleeps_and_wakes_ten_times_in_a_row_without_a_lost_request(
+    cluster: EmbeddedCluster,
+) -> None:
     cluster.kubectl(
         "patch", "llmservice", "smollm2", "-n", "ai", "--type=merge",
         "-p", '{"spec": {"scaling": {"scaleDownStabilization": "1s"}}}',
