@@ -30,7 +30,6 @@ class InvalidSettings(UserError):
 class SettingsGroup(BaseModel):
     """A group of settings that belong together. Every field has a docstring with its unit and why the default is so."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class LogSettings(SettingsGroup):
@@ -46,7 +45,10 @@ class RoleSettings(BaseSettings):
     """What every role has; the source is the environment alone."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, frozen=True, extra="forbid", use_attribute_docstrings=True
+        env_prefix=PREFIX,
+        env_nested_delimiter=DELIMITER,
+        frozen=True,
+        extra="forbid",
     )
 
     log: LogSettings = LogSettings()
@@ -79,7 +81,8 @@ def load(role: type[SettingsT]) -> SettingsT:
         return role()
     except ValidationError as error:
         problems = "; ".join(
-            f"{variable_name(problem['loc'])}: {problem['msg']}" for problem in error.errors(include_input=False)
+            f"{variable_name(problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_input=False)
         )
         raise InvalidSettings(f"{problems}. Change or unset it and start again.") from error
 

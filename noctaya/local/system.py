@@ -58,6 +58,7 @@ def _worker_environment(kubeconfig: Path) -> list[Object]:
         _from_field("NOCTAYA_CONTROL__HOST", "status.podIP"),
         _from_field("NOCTAYA_ADMIN__HOST", "status.podIP"),
         _from_field("POD_IP", "status.podIP"),
+        {"name": "NOCTAYA_SCALER__DRAIN_SPREAD_SECONDS", "value": "0.2"},
         {"name": "NOCTAYA_SCALER__PROBE_ADDRESS", "value": f"$(POD_IP):{SCALER_PORT}"},
     ]
 

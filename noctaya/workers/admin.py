@@ -1,0 +1,73 @@
+"""The admin port: read-only. Probes and metrics for the pod network; a look inside as JSON on loopback (port-forward) only.
+
+`/readyz` is 200 once the worker has listed everything, whatever KEDA or the API server do after: a worker that is not ready
+leaves the scaler's Service, and KEDA would lose the answers that it has. Its body lists the problems.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from noctaya.workers.problems import Problems
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+View = Callable[[], Any]
+
+
+def admin_app(
+    *, is_synced: Callable[[], bool], problems: Problems, metrics: CollectorRegistry, views: dict[str, View]
+) -> web.Application:
+    """The application; each of `views` is shown as JSON under `/debug/<name>`."""
+
+    async def healthz(request: web.Request) -> web.Response:
+        del request
+        return web.Response(text="ok\n")
+
+    async def readyz(request: web.Request) -> web.Response:
+        del request
+        synced = is_synced()
+        body = {
+            "ready": synced,
+            "problems": [problem._asdict() for problem in problems.current()],
+        }
+        return _json(body, status=200 if synced else 503)
+
+    async def exposition(request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(metrics), headers={"Content-Type": content_type})
+
+    def debug(view: View) -> Handler:
+        async def show(request: web.Request) -> web.Response:
+            if not _is_loopback(request.remote):
+                raise web.HTTPForbidden(text="only from loopback: use kubectl port-forward\n")
+            return _json(view())
+
+        return show
+
+    app = web.Application()
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/metrics", exposition)
+    for name, view in views.items():
+        app.router.add_get(f"/debug/{name}", debug(view))
+    return app
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(remote or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _json(body: Any, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body) + b"\n", content_type="application/json", status=status
+    )

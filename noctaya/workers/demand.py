@@ -1,0 +1,320 @@
+"""How many requests each service has at all gateways together, and whether that is known.
+
+Invariants:
+- A *known* value is never below what the live gateways have reported within `stale_after`; *unknown* is never zero.
+- Demand is known only while every gateway container that the API shows as running has a fresh full report here. A report
+  of the process before a restart does not count for the one after it.
+- A gateway leaves the sum by `Bye`, or when the API says that its container ended or its pod is gone and no stream of it is
+  open; never by age. Of a pod that the API has never shown, only a closed stream and `unlisted_linger` can tell.
+- While unknown, a service's demand is at least what it was when it was last known in this tenure.
+
+Fails towards keeping a model awake. Per service it is max(sum of pending, 1 if any activation lease runs): leases do not add
+up to replicas.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noctaya.workers.gateways import GatewayContainer, Phase, PodName
+
+RETIRED_BOOTS = 8
+"""How many replaced boot ids of a pod are remembered, so that a late message of one is not taken for a new process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Every live gateway has told: this is the demand."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Some gateway is silent; it was this when last known, or more."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Never known in this tenure. `seen` is what some gateways told: above zero the service is active, but how much is not known."""
+
+    seen: int = 0
+
+
+Demand = Known | AtLeast | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One service at one gateway. `lease_until` is on our clock, 0 for no lease."""
+
+    pending: int
+    lease_until: float = 0.0
+
+    def is_active(self, now: float) -> bool:
+        return self.pending > 0 or self.lease_until > now
+
+
+@dataclass(frozen=True, slots=True)
+class Rose:
+    """A service went from no demand to some."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fell:
+    """A service's reported demand went to none (a lease that merely runs out is not told)."""
+
+    key: str
+
+
+Edge = Rose | Fell
+
+
+@dataclass(slots=True)
+class Member:
+    """One gateway pod: its current process and what that said."""
+
+    boot_id: str
+    sequence: int = 0
+    shares: dict[str, Share] = field(default_factory=dict)
+    full_at: float = float("-inf")
+    streams: set[int] = field(default_factory=set)
+    closed_at: float = float("-inf")
+    retired: deque[str] = field(default_factory=lambda: deque(maxlen=RETIRED_BOOTS))
+
+
+class DemandBook:
+    """See the module. Times are seconds of one steady clock; a key is `namespace/name`."""
+
+    def __init__(self, *, stale_after: float = 10.0, unlisted_linger: float = 10.0) -> None:
+        self.stale_after = stale_after
+        self.unlisted_linger = unlisted_linger
+        self._members: dict[PodName, Member] = {}
+        self._containers: Mapping[PodName, GatewayContainer] | None = None
+        self._instance_since: dict[PodName, float] = {}
+        self._listed: set[PodName] = set()
+        self._since: float | None = None
+        self._last_known: dict[str, int] | None = None
+        self._dismissed: dict[PodName, str] = {}
+
+    # -- what happens ------------------------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> None:
+        """A new tenure: what the last one knew does not count, what gateways said does."""
+        self._since = now
+        self._last_known = None
+
+    def hello(self, pod: PodName, boot_id: str, stream: int, now: float) -> list[Edge]:
+        """A gateway process opened `stream`. A new boot id replaces the pod's former process with all that it said."""
+        self._remember(now)
+        member = self._members.get(pod)
+        if member is not None and boot_id in member.retired:
+            return []
+        edges: list[Edge] = []
+        if member is None or member.boot_id != boot_id:
+            fresh = Member(boot_id)
+            if member is not None:
+                fresh.retired.extend([*member.retired, member.boot_id])
+            edges = self._swap(pod, fresh, now)
+            member = fresh
+        self._dismissed.pop(pod, None)
+        member.streams.add(stream)
+        self._remember(now)
+        return edges
+
+    def closed(self, pod: PodName, boot_id: str, stream: int, now: float) -> list[Edge]:
+        """`stream` ended without `Bye`: that says nothing about the demand."""
+        member = self._members.get(pod)
+        if member is None or member.boot_id != boot_id:
+            return []
+        self._remember(now)
+        member.streams.discard(stream)
+        member.closed_at = now
+        edges = self._sweep(now)
+        self._remember(now)
+        return edges
+
+    def bye(self, pod: PodName, boot_id: str, now: float) -> list[Edge]:
+        """The process says that it is going and holds no request any more."""
+        member = self._members.get(pod)
+        if member is None or member.boot_id != boot_id:
+            return []
+        self._remember(now)
+        if self._containers is not None and pod in self._containers:
+            self._dismissed[pod] = self._containers[pod].instance
+        edges = self._swap(pod, None, now)
+        self._remember(now)
+        return edges
+
+    def report(
+        self, pod: PodName, boot_id: str, sequence: int, shares: Mapping[str, Share], now: float
+    ) -> list[Edge] | None:
+        """A full report: a service that it leaves out has no demand there. None: it was not newer, or of a former process."""
+        member = self._current(pod, boot_id, sequence)
+        if member is None:
+            return None
+        self._remember(now)
+        member.sequence = sequence
+        member.full_at = now
+        edges = self._replace(
+            member, {key: share for key, share in shares.items() if share.is_active(now)}, now
+        )
+        self._remember(now)
+        return edges
+
+    def wake(
+        self, pod: PodName, boot_id: str, sequence: int, key: str, share: Share, now: float
+    ) -> list[Edge] | None:
+        """One service's demand rose; it never lowers. None: it was not newer, or of a former process."""
+        member = self._current(pod, boot_id, sequence)
+        if member is None:
+            return None
+        self._remember(now)
+        member.sequence = sequence
+        old = member.shares.get(key, Share(0))
+        raised = Share(max(old.pending, share.pending), max(old.lease_until, share.lease_until))
+        edges = self._replace(member, {**member.shares, key: raised}, now)
+        self._remember(now)
+        return edges
+
+    def observe(self, containers: Mapping[PodName, GatewayContainer], now: float) -> list[Edge]:
+        """The gateway containers as the API shows them (call it once the view is synced, and whenever it changed)."""
+        self._remember(now)
+        for pod, container in containers.items():
+            before = self._containers.get(pod) if self._containers is not None else None
+            if (
+                before is not None
+                and before.instance != container.instance
+                and before.phase is not Phase.STARTING
+            ):
+                # Restarted in place: reports that came before this instant may be the former process's.
+                self._instance_since[pod] = now
+        self._containers = dict(containers)
+        self._listed.update(containers)
+        self._listed.intersection_update(containers.keys() | self._members.keys())
+        for pod in self._instance_since.keys() - containers.keys():
+            del self._instance_since[pod]
+        for pod in self._dismissed.keys() - containers.keys():
+            del self._dismissed[pod]
+        edges = self._sweep(now)
+        self._remember(now)
+        return edges
+
+    def sweep(self, now: float) -> list[Edge]:
+        """Let go of gateways whose time in `unlisted_linger` is over. Call it every second or so."""
+        self._remember(now)
+        edges = self._sweep(now)
+        self._remember(now)
+        return edges
+
+    # -- what is asked -----------------------------------------------------------------------------------------------
+
+    def demand(self, key: str, now: float) -> Demand:
+        """The demand of one service."""
+        seen = self.seen(key, now)
+        if self.is_known(now):
+            return Known(seen)
+        if self._last_known is None:
+            return Unknown(seen)
+        return AtLeast(max(seen, self._last_known.get(key, 0)))
+
+    def seen(self, key: str, now: float) -> int:
+        """What the gateways together have told of `key`, known or not."""
+        pending, has_lease = 0, False
+        for member in self._members.values():
+            share = member.shares.get(key)
+            if share is not None:
+                pending += share.pending
+                has_lease = has_lease or share.lease_until > now
+        return max(pending, 1 if has_lease else 0)
+
+    def is_known(self, now: float) -> bool:
+        """Whether every running gateway has told, freshly."""
+        return self.silent_gateways(now) == []
+
+    def silent_gateways(self, now: float) -> list[str] | None:
+        """Which running gateways have no fresh full report; None when the gateways themselves are not known yet."""
+        if self._containers is None or self._since is None:
+            return None
+        running = [
+            pod
+            for pod, found in self._containers.items()
+            if found.phase is Phase.RUNNING and self._dismissed.get(pod) != found.instance
+        ]
+        if not running and now - self._since < self.stale_after:
+            # No gateway in sight so soon after a start: one outside the API's view gets the time to come back.
+            return None
+        return ["/".join(pod) for pod in running if not self._is_fresh(pod, now)]
+
+    def active(self, now: float) -> dict[str, int]:
+        """Every service with demand that was told, for metrics and people."""
+        keys = {key for member in self._members.values() for key in member.shares}
+        return {key: seen for key in sorted(keys) if (seen := self.seen(key, now)) > 0}
+
+    @property
+    def members(self) -> Mapping[PodName, Member]:
+        """Every gateway in the sum; read only."""
+        return self._members
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    def _current(self, pod: PodName, boot_id: str, sequence: int) -> Member | None:
+        member = self._members.get(pod)
+        if member is None or member.boot_id != boot_id or sequence <= member.sequence:
+            return None
+        return member
+
+    def _is_fresh(self, pod: PodName, now: float) -> bool:
+        member = self._members.get(pod)
+        if member is None or member.full_at <= self._instance_since.get(pod, float("-inf")):
+            return False
+        return member.full_at >= now - self.stale_after
+
+    def _has_left(self, pod: PodName, member: Member, now: float) -> bool:
+        if member.streams or self._containers is None:
+            return False
+        container = self._containers.get(pod)
+        if container is not None:
+            return container.phase is Phase.ENDED
+        return pod in self._listed or now - member.closed_at >= self.unlisted_linger
+
+    def _sweep(self, now: float) -> list[Edge]:
+        gone = [pod for pod, member in self._members.items() if self._has_left(pod, member, now)]
+        return [edge for pod in gone for edge in self._swap(pod, None, now)]
+
+    def _swap(self, pod: PodName, new: Member | None, now: float) -> list[Edge]:
+        old = self._members.get(pod)
+        keys = list(old.shares) if old else []
+        before = {key: self.seen(key, now) for key in keys}
+        if new is None:
+            self._members.pop(pod, None)
+        else:
+            self._members[pod] = new
+        return self._edges(before, now)
+
+    def _replace(self, member: Member, shares: dict[str, Share], now: float) -> list[Edge]:
+        before = {key: self.seen(key, now) for key in member.shares.keys() | shares.keys()}
+        member.shares = shares
+        return self._edges(before, now)
+
+    def _edges(self, before: Mapping[str, int], now: float) -> list[Edge]:
+        edges: list[Edge] = []
+        for key, was in before.items():
+            now_seen = self.seen(key, now)
+            if was == 0 and now_seen > 0:
+                edges.append(Rose(key))
+            elif was > 0 and now_seen == 0:
+                edges.append(Fell(key))
+        return edges
+
+    def _remember(self, now: float) -> None:
+        """Keep what is known at this instant. Called before an event, which may end the knowing, and after it."""
+        if self.is_known(now):
+            keys = {key for member in self._members.values() for key in member.shares}
+            self._last_known = {key: seen for key in keys if (seen := self.seen(key, now)) > 0}

@@ -1,0 +1,164 @@
+"""Where demand comes in: gateways' reports and the API's view of gateways go into the book, its edges come out as pushes.
+
+Every worker takes every report, owner or not, so that a new owner has fresh ones at hand, and pushes first edges on the
+streams that KEDA holds here: `true` is safe from anyone (DESIGN section 4). Only an owner follows up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from noctaya.api.names import shard_of
+from noctaya.kube import Store
+from noctaya.kube.clock import boottime
+from noctaya.kube.objects import Pod
+from noctaya.telemetry import context
+from noctaya.wire import control
+from noctaya.workers.demand import DemandBook, Edge, Rose, Share
+from noctaya.workers.gateways import PodName, gateway_containers
+from noctaya.workers.objects import service_key, split_key
+from noctaya.workers.permission import Permission
+from noctaya.workers.pushes import Push, Pushes
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 1.0
+ALERT_SECONDS = 300.0
+"""Demand that is unknown for so long is worth a person's look."""
+
+
+class Authority(Protocol):
+    """What of `Ownership` is asked."""
+
+    def permission(self, shard: int) -> Permission: ...
+    def epoch(self, shard: int) -> int: ...
+    def see_epoch(self, shard: int, epoch: int) -> None: ...
+
+
+class Intake:
+    """See the module. `push` sends what the push policy decided."""
+
+    def __init__(
+        self,
+        book: DemandBook,
+        pushes: Pushes,
+        authority: Authority,
+        *,
+        push: Callable[[Iterable[Push]], None],
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        self.book = book
+        self.reports = {"accepted": 0, "stale": 0}
+        """Reports and wakes by what became of them."""
+        self.unknown_since: float | None = None
+        """Since when demand has not been known, while we own shards; None while it is."""
+        self._pushes = pushes
+        self._authority = authority
+        self._push = push
+        self._clock = clock
+        self._owned_epoch = 0
+
+    # -- the link ----------------------------------------------------------------------------------------------------
+
+    def hello(self, pod: PodName, boot_id: str, stream: int) -> None:
+        """A gateway process opened a stream."""
+        self._act(self.book.hello(pod, boot_id, stream, self._clock()))
+
+    def closed(self, pod: PodName, boot_id: str, stream: int) -> None:
+        """Its stream ended without a word."""
+        self._act(self.book.closed(pod, boot_id, stream, self._clock()))
+
+    def bye(self, pod: PodName, boot_id: str) -> None:
+        """It is going for good."""
+        self._act(self.book.bye(pod, boot_id, self._clock()))
+
+    def report(self, pod: PodName, boot_id: str, report: control.DemandReport) -> None:
+        """All of a gateway's demand."""
+        now = self._clock()
+        shares = {service_key(told.namespace, told.name): _share(told, now) for told in report.services}
+        edges = self.book.report(pod, boot_id, report.sequence, shares, now)
+        self._count(edges)
+        self._act(edges or [])
+        for told in report.services:
+            self._compare_epoch(told)
+
+    def wake(self, pod: PodName, boot_id: str, wake: control.Wake) -> bool:
+        """A cold request; returns whether its service's shard is ours."""
+        now, told = self._clock(), wake.service
+        edges = self.book.wake(
+            pod, boot_id, wake.sequence, service_key(told.namespace, told.name), _share(told, now), now
+        )
+        self._count(edges)
+        self._act(edges or [])
+        self._compare_epoch(told)
+        return self._authority.permission(shard_of(told.namespace, told.name)) is not Permission.NONE
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
+    def ownership_changed(self) -> None:
+        """A tenure began, ended or is in doubt."""
+        epoch = self._authority.epoch(0)
+        if self._authority.permission(0) is Permission.NONE or epoch == self._owned_epoch:
+            return
+        self._owned_epoch = epoch
+        now = self._clock()
+        self.book.begin(now)
+        for key in self.book.active(now):
+            self._push(self._pushes.rose(key, now))
+
+    async def run(self, gateways: Store[Pod]) -> None:
+        """Follow the gateways' pods, and the time, until cancelled."""
+        await gateways.synced.wait()
+        gateways.subscribe(lambda change: self._observe(gateways))
+        self._observe(gateways)
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._act(self.book.sweep(self._clock()))
+            self._watch_knowledge()
+
+    def _observe(self, gateways: Store[Pod]) -> None:
+        self._act(self.book.observe(gateway_containers(gateways.items()), self._clock()))
+
+    def _watch_knowledge(self) -> None:
+        now = self._clock()
+        if self._authority.permission(0) is Permission.NONE or self.book.is_known(now):
+            if self.unknown_since is not None:
+                log.info("demand is known again", extra=context(after=f"{now - self.unknown_since:.0f}s"))
+            self.unknown_since = None
+        elif self.unknown_since is None:
+            self.unknown_since = now
+            log.info(
+                "demand is not known: nothing scales down",
+                extra=context(silent=self.book.silent_gateways(now)),
+            )
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    def _act(self, edges: Iterable[Edge]) -> None:
+        for edge in edges:
+            if isinstance(edge, Rose):
+                now = self._clock()
+                is_ours = self._authority.permission(shard_of(*split_key(edge.key))) is not Permission.NONE
+                log.info(
+                    "demand rose",
+                    extra=context(service=edge.key, demand=self.book.seen(edge.key, now), owner=is_ours),
+                )
+                self._push(self._pushes.rose(edge.key, now, may_follow_up=is_ours))
+            else:
+                self._pushes.fell(edge.key)
+
+    def _count(self, edges: list[Edge] | None) -> None:
+        self.reports["stale" if edges is None else "accepted"] += 1
+
+    def _compare_epoch(self, told: control.ServiceDemand) -> None:
+        shard = shard_of(told.namespace, told.name)
+        if told.epoch_known > self._authority.epoch(shard):
+            self._authority.see_epoch(shard, told.epoch_known)
+
+
+def _share(told: control.ServiceDemand, now: float) -> Share:
+    remaining = told.lease_remaining_ms / 1000
+    return Share(told.pending, now + remaining if remaining else 0.0)

@@ -1,0 +1,123 @@
+"""A worker's metrics, read from its parts when they are scraped: nothing to keep in step, nothing to remove.
+
+Demand has a series per service, for at most `MAX_SERVICES` of them; the rest is summed up as `_other`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from noctaya.kube.clock import boottime
+from noctaya.workers.permission import Permission
+from noctaya.workers.views import Parts
+
+MAX_SERVICES: Final = 200
+OTHER: Final = "_other"
+
+
+class WorkerCollector(Collector):
+    """Turns the parts' state into metric families."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterator[Metric]:
+        """One family after the other."""
+        yield self._demand()
+        yield from self._gateways()
+        yield from self._scaler()
+        yield from self._ownership()
+        yield from self._work()
+
+    def _demand(self) -> Metric:
+        family = GaugeMetricFamily(
+            "noctaya_scaler_demand",
+            "Requests waiting or in flight, over all gateways.",
+            labels=("namespace", "service"),
+        )
+        active = self._parts.intake.book.active(boottime())
+        shown = sorted(active, key=lambda key: active[key], reverse=True)[:MAX_SERVICES]
+        for key in shown:
+            family.add_metric(key.split("/", 1), active[key])
+        if rest := sum(active.values()) - sum(active[key] for key in shown):
+            family.add_metric((OTHER, OTHER), rest)
+        return family
+
+    def _gateways(self) -> Iterator[Metric]:
+        intake, link = self._parts.intake, self._parts.link
+        now = boottime()
+        yield _gauge(
+            "noctaya_scaler_gateway_members", "Gateways in the sum of demand.", len(intake.book.members)
+        )
+        yield _gauge("noctaya_worker_gateway_links", "Open control links.", len(list(link.sessions)))
+        yield _gauge(
+            "noctaya_scaler_demand_known",
+            "1 while every running gateway has reported.",
+            intake.book.is_known(now),
+        )
+        unknown = 0.0 if intake.unknown_since is None else now - intake.unknown_since
+        yield _gauge("noctaya_scaler_demand_unknown_seconds", "How long demand has been unknown.", unknown)
+        reports = CounterMetricFamily(
+            "noctaya_scaler_demand_reports", "Reports and wakes taken in.", labels=("result",)
+        )
+        for result, count in intake.reports.items():
+            reports.add_metric((result,), count)
+        yield reports
+        nacks = CounterMetricFamily(
+            "noctaya_worker_route_nacks", "Updates that a gateway refused.", labels=("reason",)
+        )
+        for reason, count in link.nacks.items():
+            nacks.add_metric((reason,), count)
+        yield nacks
+
+    def _scaler(self) -> Iterator[Metric]:
+        scaler = self._parts.scaler
+        yield _gauge(
+            "noctaya_gateway_scaler_streams", "Open StreamIsActive streams of KEDA.", scaler.stream_count
+        )
+        pushed = CounterMetricFamily(
+            "noctaya_scaler_pushes", "Times that true was pushed to KEDA.", labels=("cause",)
+        )
+        for cause, count in scaler.pushed.items():
+            pushed.add_metric((cause.value,), count)
+        yield pushed
+
+    def _ownership(self) -> Iterator[Metric]:
+        ownership = self._parts.ownership
+        family = GaugeMetricFamily(
+            "noctaya_worker_permission", "1 for what this worker may do.", labels=("permission",)
+        )
+        current = ownership.permission(0)
+        for permission in Permission:
+            family.add_metric((permission.value,), permission is current)
+        yield family
+        yield _gauge("noctaya_worker_epoch", "Epoch of this worker's tenure.", ownership.epoch(0))
+
+    def _work(self) -> Iterator[Metric]:
+        parts = self._parts
+        yield _gauge(
+            "noctaya_worker_backlog", "Services that wait to be reconciled.", parts.reconciler.backlog
+        )
+        yield _gauge("noctaya_worker_services", "LLMServices in the cluster.", len(parts.stores.services))
+        family = GaugeMetricFamily(
+            "noctaya_worker_problem", "1 for every present problem.", labels=("problem",)
+        )
+        for problem in parts.problems.current():
+            family.add_metric((problem.name,), 1)
+        yield family
+
+
+def registry(parts: Parts) -> CollectorRegistry:
+    """A registry of its own, so that two workers in one test process do not meet."""
+    made = CollectorRegistry()
+    made.register(WorkerCollector(parts))
+    return made
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)

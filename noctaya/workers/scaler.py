@@ -1,0 +1,242 @@
+"""KEDA's ExternalScaler: the shell around `metric.py` and `pushes.py`.
+
+KEDA sets no deadlines, so nothing here awaits anything but its own stream: every unary answer comes from memory. Streams
+end with OK and never with an error, for an error makes KEDA wait longer each time (keda.md 0.4): all on drain, staggered,
+and each after `stream_seconds`. The server's connections age out besides (`SCALER_OPTIONS`), so that the stream that is
+opened next finds workers that were not there before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from noctaya.api.names import shard_of
+from noctaya.kube.clock import boottime
+from noctaya.telemetry import context
+from noctaya.wire import SERVER_OPTIONS, externalscaler, externalscaler_grpc
+from noctaya.workers.demand import Demand
+from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, target_of
+from noctaya.workers.permission import Permission
+from noctaya.workers.pushes import Cause, Push, Pushes
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One open StreamIsActive; `wake` is set when there is something to send or to end."""
+
+    wake: asyncio.Event
+    has_unsent: bool = False
+
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+CONNECTION_SECONDS = 900
+SCALER_OPTIONS = (*SERVER_OPTIONS, ("grpc.max_connection_age_ms", CONNECTION_SECONDS * 1000))
+"""No grace: an aged connection takes no new stream, and those that it has end with OK when we say so."""
+
+
+class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
+    """Answers for every ScaledObject of the fleet.
+
+    `is_known(key)`: whether there is such an LLMService; None while that is not known. `demand(key, now)` and
+    `permission(shard)` are asked at every call.
+    """
+
+    def __init__(
+        self,
+        *,
+        demand: Callable[[str, float], Demand],
+        permission: Callable[[int], Permission],
+        is_known: Callable[[str], bool | None],
+        pushes: Pushes,
+        stream_seconds: float = 900.0,
+        drain_spread_seconds: float = 5.0,
+        clock: Callable[[], float] = boottime,
+    ) -> None:
+        self.answers = Answers()
+        self.pushes = pushes
+        self.pushed: dict[Cause, int] = dict.fromkeys(Cause, 0)
+        self._demand = demand
+        self._permission = permission
+        self._is_known = is_known
+        self._stream_seconds = stream_seconds
+        self._drain_spread = drain_spread_seconds
+        self._clock = clock
+        self._streams: dict[int, _Stream] = {}
+        self._serial = 0
+        self._is_draining = False
+        self._all_closed = asyncio.Event()
+        self._nudge = asyncio.Event()
+
+    # -- RPCs --------------------------------------------------------------------------------------------------------
+
+    async def GetMetricSpec(  # noqa: N802
+        self, request: externalscaler.ScaledObjectRef, context: Context
+    ) -> externalscaler.GetMetricSpecResponse:
+        """The target; KEDA asks this first, always, so it depends on nothing but the request."""
+        target = await _valid_target(request, context)
+        spec = externalscaler.MetricSpec(
+            metricName=METRIC_NAME, targetSize=_ceiling(target), targetSizeFloat=target
+        )
+        return externalscaler.GetMetricSpecResponse(metricSpecs=[spec])
+
+    async def IsActive(  # noqa: N802
+        self, request: externalscaler.ScaledObjectRef, context: Context
+    ) -> externalscaler.IsActiveResponse:
+        """Whether anybody waits for the model or uses it."""
+        await _valid_target(request, context)
+        key = await self._service_of(request, context)
+        answer = self.answers.is_active(
+            key, self._demand(key, self._clock()), self._permission(_shard(request))
+        )
+        if isinstance(answer, Silence):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")
+        return externalscaler.IsActiveResponse(result=bool(answer))
+
+    async def GetMetrics(  # noqa: N802
+        self, request: externalscaler.GetMetricsRequest, context: Context
+    ) -> externalscaler.GetMetricsResponse:
+        """The demand; exactly one value, in both fields (keda.md 1)."""
+        reference = request.scaledObjectRef
+        await _valid_target(reference, context)
+        if request.metricName != METRIC_NAME:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"metricName must be {METRIC_NAME!r}, not {request.metricName!r}",
+            )
+        key = await self._service_of(reference, context)
+        answer = self.answers.value(
+            key, self._demand(key, self._clock()), self._permission(_shard(reference))
+        )
+        if isinstance(answer, Silence):
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")
+        value = externalscaler.MetricValue(
+            metricName=METRIC_NAME, metricValue=answer, metricValueFloat=float(answer)
+        )
+        return externalscaler.GetMetricsResponse(metricValues=[value])
+
+    async def StreamIsActive(  # noqa: N802
+        self, request: externalscaler.ScaledObjectRef, context: Context
+    ) -> None:
+        """Only ever `true`. A service unknown here, or not ours, gets a silent stream: an error would cost KEDA a minute."""
+        await _valid_target(request, context)
+        key = f"{request.namespace}/{request.name}"
+        self._serial += 1
+        number, stream = self._serial, _Stream(asyncio.Event())
+        self._streams[number] = stream
+        try:
+            now = self._clock()
+            active = self._is_known(key) is True and self.answers.is_active(
+                key, self._demand(key, now), self._permission(_shard(request))
+            )
+            self.push(self.pushes.opened(number, key, is_active=active is True, now=now))
+            await self._send(stream, context)
+        finally:
+            del self._streams[number]
+            self.pushes.closed(number)
+            if not self._streams:
+                self._all_closed.set()
+
+    async def _send(self, stream: _Stream, context: Context) -> None:
+        # Staggered, so that thousands of streams opened together do not all come back together.
+        ends_in = self._stream_seconds * random.uniform(0.8, 1.0)
+        try:
+            async with asyncio.timeout(ends_in):
+                while not self._is_draining:
+                    await stream.wake.wait()
+                    stream.wake.clear()
+                    if stream.has_unsent:
+                        stream.has_unsent = False
+                        await context.write(externalscaler.IsActiveResponse(result=True))
+        except TimeoutError:
+            return
+        await asyncio.sleep(random.uniform(0, self._drain_spread))
+
+    # -- what the worker does with it --------------------------------------------------------------------------------
+
+    def push(self, pushes: Iterable[Push]) -> None:
+        """Send what the policy decided, on the streams that are still there."""
+        for push in pushes:
+            for number in push.streams:
+                if (stream := self._streams.get(number)) is not None:
+                    stream.has_unsent = True
+                    stream.wake.set()
+            self.pushed[push.cause] += 1
+            log.info(
+                "pushed true",
+                extra=context(service=push.key, cause=push.cause.value, streams=len(push.streams)),
+            )
+        self._nudge.set()
+
+    async def run(self) -> None:
+        """Re-assert when due, until cancelled."""
+        while True:
+            self._nudge.clear()
+            now = self._clock()
+            self.push(self.pushes.tick(now))
+            self._nudge.clear()
+            due = self.pushes.next_at(now)
+            try:
+                async with asyncio.timeout(None if due is None else max(due - now, 0.0)):
+                    await self._nudge.wait()
+            except TimeoutError:
+                continue
+
+    async def drain(self) -> None:
+        """End every stream with OK, spread over a few seconds; unary calls are still answered."""
+        self._is_draining = True
+        for stream in self._streams.values():
+            stream.wake.set()
+        if self._streams:
+            self._all_closed.clear()
+            # KEDA reopens an ended stream on the same connection, so that there need not be an instant without any.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._drain_spread + 1.0):
+                    await self._all_closed.wait()
+
+    @property
+    def stream_count(self) -> int:
+        """KEDA's open streams."""
+        return len(self._streams)
+
+    async def _service_of(self, reference: externalscaler.ScaledObjectRef, context: Context) -> str:
+        key = f"{reference.namespace}/{reference.name}"
+        known = self._is_known(key)
+        if known is None:
+            await context.abort(
+                grpc.StatusCode.UNAVAILABLE, "this worker has just started and does not know yet"
+            )
+        if not known:
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND,
+                f"there is no LLMService {key}; was the ScaledObject made by Noctaya?",
+            )
+        return key
+
+
+async def _valid_target(reference: externalscaler.ScaledObjectRef, context: Context) -> float:
+    try:
+        return target_of(reference.scalerMetadata)
+    except InvalidMetadata as error:
+        await context.abort(
+            grpc.StatusCode.INVALID_ARGUMENT, f"{reference.namespace}/{reference.name}: {error}"
+        )
+
+
+def _shard(reference: externalscaler.ScaledObjectRef) -> int:
+    return shard_of(reference.namespace, reference.name)
+
+
+def _ceiling(value: float) -> int:
+    return -int(-value // 1)

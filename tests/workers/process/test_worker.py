@@ -1,0 +1,260 @@
+"""A whole worker against the embedded API server: from an applied service to a pushed wake, and through its own end."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from noctaya.api.names import shard_of
+from noctaya.kube.resources import CONFIGMAPS, LEASES, PODS, SCALEDOBJECTS, SECRETS
+from noctaya.workers.listening import PortInUse
+from noctaya.workers.main import serve
+from noctaya.workers.ownership import ShardMapMismatch
+from noctaya.workers.settings import (
+    AdminSettings,
+    ControlSettings,
+    KubeSettings,
+    PodSettings,
+    ScalerSettings,
+    WorkerSettings,
+)
+from noctaya.workers.worker import Worker
+from tests.workers.clients import gateway, keda
+from tests.workers.clients import until as eventually
+from tests.workers.reconcile.cluster import SYSTEM, Cluster, running, until
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def settings(tmp_path: Path, **changes: Any) -> WorkerSettings:
+    port = free_port()
+    chosen: dict[str, Any] = {
+        "pod": PodSettings(namespace=SYSTEM, name="w0", uid="uid0uid0-0"),
+        "kube": KubeSettings(kubeconfig=str(tmp_path / "kubeconfig")),
+        "scaler": ScalerSettings(
+            host="127.0.0.1", port=port, probe_address=f"127.0.0.1:{port}", drain_spread_seconds=0.1
+        ),
+        "control": ControlSettings(host="127.0.0.1", port=0, drain_seconds=0.2),
+        "admin": AdminSettings(host="127.0.0.1", port=0),
+    }
+    return WorkerSettings(**(chosen | changes))
+
+
+@asynccontextmanager
+async def worker(chosen: WorkerSettings) -> AsyncIterator[Worker]:
+    """A worker that listens; drained on leaving."""
+    stop, found = asyncio.Event(), asyncio.get_running_loop().create_future()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(serve(chosen, stop, started=found.set_result))
+        done, _ = await asyncio.wait({task, found}, return_when=asyncio.FIRST_COMPLETED)
+        if task in done:
+            task.result()
+        try:
+            yield found.result()
+        finally:
+            stop.set()
+
+
+@dataclass
+class Admin:
+    port: int
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://127.0.0.1:{self.port}{path}") as response,
+        ):
+            return response.status, await response.text()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running(tmp_path) as found:
+        yield found
+
+
+async def gateway_pod(cluster: Cluster, name: str = "g0") -> None:
+    """A gateway whose container runs, for the API."""
+    labels = {"app.kubernetes.io/name": "noctaya", "app.kubernetes.io/component": "gateway"}
+    spec = {"containers": [{"name": "gateway", "image": "noctaya"}]}
+    await cluster.client.create(PODS, SYSTEM, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    container = {
+        "name": "gateway",
+        "image": "noctaya",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+        "containerID": f"local://{name}",
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [container],
+    }
+    await cluster.client.patch(PODS, SYSTEM, name, {"status": status}, subresource="status")
+
+
+async def test_a_request_for_a_sleeping_model_becomes_a_push(cluster: Cluster, tmp_path: Path) -> None:
+    await gateway_pod(cluster)
+    async with worker(settings(tmp_path)) as running_worker:
+        ports = running_worker.ports
+        await cluster.runtime()
+        await cluster.service(endpoint={"hostnames": ["qwen.example.com"], "maxQueue": 7})
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+        async with gateway(ports["control"]) as client, keda(ports["scaler"]) as scaler:
+            await client.hello()
+            await client.report()
+            route = await eventually(lambda: client.service("ai/qwen"))
+            assert (list(route.hostnames), route.max_queue, route.health_path) == (
+                ["qwen.example.com"],
+                7,
+                "/health",
+            )
+            assert not route.auth_required
+            assert await scaler.is_active() is False
+            async with scaler.stream() as stream:
+                await eventually(lambda: running_worker.scaler.stream_count == 1)
+                await client.wake("qwen", wake_id=4)
+                await eventually(lambda: stream.values)
+                assert client.wake_acks() == {4: True}
+                value = await scaler.metric()
+                assert (value.metricValue, value.metricValueFloat) == (1, 1.0)
+                await client.report()
+                await eventually(lambda: running_worker.intake.book.seen("ai/qwen", 0) == 0)
+                assert (await scaler.metric()).metricValue == 0
+            status, body = await Admin(ports["admin"]).get("/readyz")
+            assert status == 200, body
+            _, metrics = await Admin(ports["admin"]).get("/metrics")
+            assert 'noctaya_scaler_pushes_total{cause="edge"} 1.0' in metrics
+            assert "noctaya_scaler_gateway_members 1.0" in metrics
+            _, view = await Admin(ports["admin"]).get("/debug/demand")
+            assert json.loads(view)["known"] is True
+
+
+async def test_pods_become_endpoints_as_soon_as_they_have_an_address(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    async with (
+        worker(settings(tmp_path)) as running_worker,
+        gateway(running_worker.ports["control"]) as client,
+    ):
+        await cluster.runtime()
+        await cluster.service()
+        await client.hello()
+        await eventually(lambda: client.service("ai/qwen"))
+        labels = {
+            "app.kubernetes.io/managed-by": "noctaya",
+            "serving.noctaya.io/llmservice": "qwen",
+            "serving.noctaya.io/runtime": "vllm",
+        }
+        spec = {"containers": [{"name": "serving", "image": "vllm"}]}
+        await cluster.client.create(PODS, "ai", {"metadata": {"name": "p", "labels": labels}, "spec": spec})
+        await cluster.pod_status("p", {"phase": "Running", "podIP": "10.0.0.9"})
+        route = await eventually(lambda: (found := client.service("ai/qwen")) and found.endpoints and found)
+        (endpoint,) = route.endpoints
+        assert (endpoint.address, endpoint.port, endpoint.ready, endpoint.terminating) == (
+            "10.0.0.9",
+            8000,
+            False,
+            False,
+        )
+        await cluster.pod_status("p", {"conditions": [{"type": "Ready", "status": "True"}]})
+        await eventually(lambda: (found := client.service("ai/qwen")) and found.endpoints[0].ready)
+        updates = client.updates(shard_of("ai", "qwen"))
+        assert updates[0].base_version == 0
+        assert all(update.base_version == before.version for before, update in itertools.pairwise(updates))
+
+
+async def test_client_keys_reach_gateways_as_digests_only_and_missing_ones_lock_out(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    async with (
+        worker(settings(tmp_path)) as running_worker,
+        gateway(running_worker.ports["control"]) as client,
+    ):
+        await cluster.runtime()
+        await cluster.service(endpoint={"authentication": {"secretRef": {"name": "callers", "key": "keys"}}})
+        await client.hello()
+        route = await eventually(lambda: client.service("ai/qwen"))
+        assert route.auth_required
+        assert list(route.keys) == []
+        secret = {
+            "metadata": {"name": "callers", "labels": {"serving.noctaya.io/client-keys": "true"}},
+            "stringData": {"keys": "alice s3cret\n"},
+            "data": {"keys": "YWxpY2UgczNjcmV0Cg=="},
+        }
+        await cluster.client.create(SECRETS, "ai", secret)
+        route = await eventually(lambda: (found := client.service("ai/qwen")) and found.keys and found)
+        assert route.keys[0].name == "alice"
+        assert b"s3cret" not in route.SerializeToString()
+        assert client.welcome is not None
+        assert route.keys[0].hmac_sha256 == hmac.digest(client.welcome.key_digest_secret, b"s3cret", "sha256")
+
+
+async def test_a_worker_leaves_the_lease_free_and_ends_keda_streams_with_ok(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    chosen = settings(tmp_path)
+    async with keda(chosen.scaler.port) as scaler:
+        async with worker(chosen) as running_worker:
+            await eventually(running_worker.is_synced)
+            stream_context = scaler.stream()
+            stream = await stream_context.__aenter__()
+            await eventually(lambda: running_worker.scaler.stream_count == 1)
+            await eventually(lambda: running_worker.ownership.permission(0).value == "act")
+        await eventually(lambda: stream.ended)
+        assert stream.ended is grpc.StatusCode.OK
+        await stream_context.__aexit__(None, None, None)
+    lease = await cluster.client.get(LEASES, SYSTEM, "noctaya-leader")
+    assert lease["spec"].get("holderIdentity", "") == ""
+    assert lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_second_worker_waits_and_takes_over_with_the_next_epoch(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    other = settings(tmp_path, pod=PodSettings(namespace=SYSTEM, name="w1", uid="uid1uid1-1"))
+    async with worker(other) as first:
+        await eventually(lambda: first.ownership.permission(0).value == "act")
+        async with worker(settings(tmp_path)) as second:
+            await eventually(second.is_synced)
+            assert second.ownership.permission(0).value == "none"
+            await first.renewal.leave()
+            await eventually(lambda: second.ownership.permission(0).value == "act")
+            assert second.ownership.epoch(0) == first.ownership.epoch(0) + 1
+
+
+async def test_a_shard_map_of_another_hash_stops_the_start(cluster: Cluster, tmp_path: Path) -> None:
+    body = {"metadata": {"name": "noctaya-shardmap"}, "data": {"shards": "64", "hash": "other"}}
+    await cluster.client.create(CONFIGMAPS, SYSTEM, body)
+    with pytest.raises(ShardMapMismatch, match="found a new fleet"):
+        await serve(settings(tmp_path), asyncio.Event())
+
+
+async def test_a_port_in_use_is_named_with_its_setting(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse, match=rf"127\.0\.0\.1:{port}.*NOCTAYA_SCALER__PORT"):
+            await serve(
+                settings(tmp_path, scaler=ScalerSettings(host="127.0.0.1", port=port)), asyncio.Event()
+            )
