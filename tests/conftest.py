@@ -4,6 +4,7 @@ Sockets and files are covered by `-W error` (an unclosed one is a ResourceWarnin
 temporary directories are covered here. End-to-end tests share one cluster and check the same at the end of their module.
 """
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -19,7 +20,11 @@ SETTLE_SECONDS = 3.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every temporary file of this run, its children's included, goes below one directory of its own."""
+    """Every temporary file of this run, its children's included, goes below one directory of its own.
+
+    And no event loop is made by asking for one: pytest-asyncio asks before its first test and would never close it.
+    """
+    asyncio.set_event_loop(None)
     directory = tempfile.mkdtemp(prefix="noctaya-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = directory
     config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))

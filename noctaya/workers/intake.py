@@ -22,6 +22,7 @@ from noctaya.workers.gateways import PodName, gateway_containers
 from noctaya.workers.objects import service_key, split_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Push, Pushes
+from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +49,11 @@ class Intake:
         authority: Authority,
         *,
         push: Callable[[Iterable[Push]], None],
+        wakes: WakeLog | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.book = book
+        self.wakes = wakes or WakeLog()
         self.reports = {"accepted": 0, "stale": 0}
         """Reports and wakes by what became of them."""
         self.unknown_since: float | None = None
@@ -141,6 +144,7 @@ class Intake:
         for edge in edges:
             if isinstance(edge, Rose):
                 now = self._clock()
+                self.wakes.rose(edge.key, now)
                 is_ours = self._authority.permission(shard_of(*split_key(edge.key))) is not Permission.NONE
                 log.info(
                     "demand rose",

@@ -27,6 +27,7 @@ from noctaya.workers.demand import Demand
 from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, target_of
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
+from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +63,12 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         pushes: Pushes,
         stream_seconds: float = 900.0,
         drain_spread_seconds: float = 5.0,
+        wakes: WakeLog | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.answers = Answers()
         self.pushes = pushes
+        self.wakes = wakes or WakeLog()
         self.pushed: dict[Cause, int] = dict.fromkeys(Cause, 0)
         self._demand = demand
         self._permission = permission
@@ -172,6 +175,8 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
                 if (stream := self._streams.get(number)) is not None:
                     stream.has_unsent = True
                     stream.wake.set()
+            if push.streams:
+                self.wakes.pushed(push.key, self._clock())
             self.pushed[push.cause] += 1
             log.info(
                 "pushed true",

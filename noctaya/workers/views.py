@@ -33,7 +33,11 @@ class Parts:
 
 def views(parts: Parts) -> dict[str, Callable[[], Any]]:
     """The views by name."""
-    return {"demand": lambda: demand_view(parts), "routes": lambda: routes_view(parts)}
+    return {
+        "demand": lambda: demand_view(parts),
+        "routes": lambda: routes_view(parts),
+        "wakes": parts.intake.wakes.view,
+    }
 
 
 def demand_view(parts: Parts) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from noctaya.workers.settings import WorkerSettings
 from noctaya.workers.specs import Specs
 from noctaya.workers.stores import Stores
 from noctaya.workers.views import Parts, views
+from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class Worker:
             on_change=self._ownership_changed,
         )
         self.ownership = Ownership(self.renewal.tenure, fleet, see_epoch=self.renewal.see_epoch)
+        wakes = WakeLog()
         pushes, book = Pushes(self._is_served), DemandBook(stale_after=settings.demand.stale_after_seconds)
         self.scaler = ExternalScaler(
             demand=book.demand,
@@ -88,8 +90,9 @@ class Worker:
             pushes=pushes,
             stream_seconds=settings.scaler.stream_seconds,
             drain_spread_seconds=settings.scaler.drain_spread_seconds,
+            wakes=wakes,
         )
-        self.intake = Intake(book, pushes, self.ownership, push=self.scaler.push)
+        self.intake = Intake(book, pushes, self.ownership, push=self.scaler.push, wakes=wakes)
         self.publisher = Publisher(
             self.stores,
             self._specs,

@@ -122,7 +122,7 @@ def demand(cluster: EmbeddedCluster, model: str) -> int:
     services: dict[str, Any] = httpx2.get(
         f"http://{pod['status']['podIP']}:8081/debug/demand", timeout=5
     ).json()
-    return int(services["services"].get(model, {"value": 0})["value"])
+    return int(services["services"].get(model, 0))
 
 
 def environment(pid: int) -> list[str]:
