@@ -3,7 +3,6 @@
 KEDA's ExternalScaler contract and our own control link live here. No behaviour lives here.
 """
 
-from noctaya.wire import forking as _forking  # noqa: F401 - before gRPC is imported
 from noctaya.wire.gen import control_pb2 as control
 from noctaya.wire.gen import control_pb2_grpc as control_grpc
 from noctaya.wire.gen import externalscaler_pb2 as externalscaler
