@@ -74,6 +74,8 @@ class Applier:
         try:
             return await self._ensure(child, owner_uid, permit)
         except (Invalid, BadRequest) as error:
+            if any(cause.field == "metadata.uid" for cause in error.causes):
+                raise BeingDeleted(f"{child} was replaced by another object since it was read") from error
             raise SpecProblem(child.failure, f"the API server refuses {child}: {error}") from error
 
     def forget(self, uid: str) -> None:

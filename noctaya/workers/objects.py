@@ -57,7 +57,7 @@ class InferenceRuntimeSpec(Slim, frozen=True):
 
 
 class InferenceRuntime(Object, frozen=True):
-    """Enough to choose one (`runtimes.py`); `raw_spec` is parsed by `specs.py` when it was chosen."""
+    """Enough to choose one (`runtimes.py`); the rest of the spec is parsed by `specs.py` once it is chosen."""
 
     spec: msgspec.Raw = EMPTY
 

@@ -29,15 +29,15 @@ def scripted_runtime(
     }
 
 
-def scripted_service(name: str, runtime: str, namespace: str = "ai", **spec: Any) -> dict[str, Any]:
-    """An LLMService on that runtime; `spec` is laid over the sensible values of a test."""
+def scripted_service(name: str, on: str, /, **spec: Any) -> dict[str, Any]:
+    """An LLMService on the runtime `on`; `spec` is laid over the sensible values of a test."""
     return {
         "apiVersion": "serving.noctaya.io/v1alpha1",
         "kind": "LLMService",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": "ai"},
         "spec": {
             "model": {"source": {"uri": "pvc://smollm2"}},
-            "runtime": {"name": runtime},
+            "runtime": {"name": on},
             "scaling": {"min": 0, "max": 1, "activationTimeout": "60s", "scaleDownStabilization": "1s"},
             **spec,
         },

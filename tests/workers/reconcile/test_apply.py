@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,13 @@ from noctaya.kube.resources import (
     SCALEDOBJECTS,
     SERVICES,
 )
+from noctaya.workers.apply import Applier
+from noctaya.workers.errors import BeingDeleted
 from noctaya.workers.permission import Permission
+from noctaya.workers.render import Child
+from tests.api.samples import inferenceruntime, llmservice
 from tests.workers.reconcile.cluster import Cluster, until
+from tests.workers.reconcile.golden import rendering
 
 
 async def _image(cluster: Cluster) -> str:
@@ -269,15 +275,30 @@ async def test_a_cache_claim_is_made_once_and_its_drift_is_named(cluster: Cluste
         assert (await cluster.get(PVCS, "qwen-cache"))["metadata"]["uid"] == claim["metadata"]["uid"]
 
 
-async def test_a_namesake_made_meanwhile_is_not_forced(cluster: Cluster) -> None:
+async def test_a_namesake_made_meanwhile_is_not_forced(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every later apply carries the uid of the object that it was decided for."""
     await cluster.runtime()
     await cluster.service()
     async with cluster.reconciling():
-        deployment = await until(lambda: cluster.get(DEPLOYMENTS))
-    body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "spec": deployment["spec"]}
-    with pytest.raises(Conflict):
-        await cluster.client.apply(DEPLOYMENTS, "ai", "qwen", body, field_manager="noctaya", force=True)
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+    ours = await cluster.get(SERVICES)
+    await cluster.client.delete(SERVICES, "ai", "qwen")
+    theirs = {"type": "ClusterIP", "selector": {"app": "theirs"}, "ports": [{"name": "http", "port": 80}]}
+    await cluster.client.create(SERVICES, "ai", {"metadata": {"name": "qwen"}, "spec": theirs})
+
+    async def read_before(self: Applier, child: Child) -> dict[str, Any]:
+        return ours
+
+    monkeypatch.setattr(Applier, "_get", read_before)
+    changed = rendering(llmservice(), inferenceruntime()).service
+    owner = ours["metadata"]["ownerReferences"][0]["uid"]
+    with pytest.raises((Conflict, BeingDeleted)):
+        await Applier(cluster.client).ensure(changed, None, owner, lambda what: None)
+    found = await cluster.get(SERVICES)
+    assert found["spec"]["selector"] == {"app": "theirs"}
+    assert "ownerReferences" not in found["metadata"]
 
 
 async def _is(cluster: Cluster, type_: str, status: str) -> bool:
