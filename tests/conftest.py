@@ -51,15 +51,17 @@ def threads() -> set[str]:
 
 
 def work_directories() -> set[str]:
-    """Directories that an embedded cluster made."""
-    return {path.name for path in Path(tempfile.gettempdir()).glob("noctaya-*")}
+    """Directories that an embedded cluster made, and what is in them."""
+    return {
+        str(path) for top in Path(tempfile.gettempdir()).glob("noctaya-*") for path in (top, *top.rglob("*"))
+    }
 
 
 def left_over(before: dict[str, set[int] | set[str]]) -> dict[str, set[int] | set[str]]:
     """What is there now and was not `before`, after a moment to settle."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        more = {name: now - before[name] for name, now in snapshot().items()}  # type: ignore[operator]
+        more = {name: now - before[name] for name, now in snapshot().items()}
         more = {name: extra for name, extra in more.items() if extra}
         if not more or time.monotonic() > deadline:
             return more

@@ -18,5 +18,5 @@ def test_a_child_process_is_seen_until_it_is_reaped() -> None:
 
 def test_a_work_directory_is_seen() -> None:
     with tempfile.TemporaryDirectory(prefix="noctaya-") as directory:
-        assert Path(directory).name in work_directories()
-    assert Path(directory).name not in work_directories()
+        assert str(Path(directory)) in work_directories()
+    assert str(Path(directory)) not in work_directories()

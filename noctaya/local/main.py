@@ -88,9 +88,10 @@ async def _until_signal(command: Coroutine[None, None, int]) -> int:
     return INTERRUPTED
 
 
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first of our own errors in `group`, or the group itself."""
-    ours = group.subgroup(NoctayaError)
-    while isinstance(ours, BaseExceptionGroup):
-        ours = ours.exceptions[0]  # type: ignore[assignment]
-    return ours if ours is not None else group
+def _cause(error: BaseException) -> BaseException:
+    """The first of our own errors in a group of groups, or the error itself."""
+    found: BaseException | None = error
+    while isinstance(found, BaseExceptionGroup):
+        ours = found.subgroup(NoctayaError)
+        found = ours.exceptions[0] if ours is not None else None
+    return found or error

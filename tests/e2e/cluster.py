@@ -4,29 +4,45 @@
 and signals. Its children are the roles' processes: a test finds one by what it runs and may kill it.
 """
 
-import asyncio
-import json
+import base64
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import openai
-
-from noctaya.kube.client import Client
-from noctaya.kube.config import ClusterConfig
-
-T = TypeVar("T")
+import yaml
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-NODE_PORT = "node port"
+PATHS = {
+    "deployments": "/apis/apps/v1",
+    "llmservices": "/apis/serving.noctaya.io/v1alpha1",
+    "pods": "/api/v1",
+    "scaledobjects": "/apis/keda.sh/v1alpha1",
+    "services": "/api/v1",
+}
+"""Where a kind's objects are."""
+
+
+def api_client(kubeconfig: Path) -> httpx2.Client:
+    """A bare HTTP client of the API server that `kubeconfig` names."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    return httpx2.Client(
+        base_url=cluster["server"],
+        headers={"authorization": f"Bearer {user['token']}"},
+        verify=ssl.create_default_context(cadata=authority),
+        timeout=30,
+    )
 
 
 @dataclass(slots=True)
@@ -37,6 +53,8 @@ class EmbeddedCluster:
     kubeconfig: Path
     port: int
     log: Path
+    api: httpx2.Client = field(default_factory=httpx2.Client)
+    """Connected to the API server once the cluster runs."""
 
     @classmethod
     def start(cls, directory: Path, port: int, *arguments: str) -> "EmbeddedCluster":
@@ -62,10 +80,13 @@ class EmbeddedCluster:
             )
         cluster = cls(process, kubeconfig, port, log)
         cluster.wait(lambda: b"Ctrl-C ends everything" in log.read_bytes(), START_SECONDS)
+        cluster.api.close()
+        cluster.api = api_client(kubeconfig)
         return cluster
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """End it as Ctrl-C would; returns its exit code. A cluster that does not end in time is killed and fails the test."""
+        self.api.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -89,15 +110,6 @@ class EmbeddedCluster:
         """The end of what the cluster printed."""
         return self.log.read_text(errors="replace")[-4000:]
 
-    def run(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Run `work` with a Kubernetes client on a loop of its own."""
-
-        async def with_client() -> T:
-            async with Client(ClusterConfig.load(str(self.kubeconfig))) as client:
-                return await work(client)
-
-        return asyncio.run(with_client())
-
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
@@ -116,21 +128,24 @@ class EmbeddedCluster:
         return done
 
     def get(self, kind: str, name: str, namespace: str = "ai") -> dict[str, Any]:
-        """One object, through kubectl."""
-        found: dict[str, Any] = json.loads(
-            self.kubectl("get", kind, name, "-n", namespace, "-o", "json").stdout
-        )
-        return found
+        """One object, straight from the API server: a test that polls with kubectl would mostly wait for kubectl."""
+        return self._read(f"{PATHS[kind]}/namespaces/{namespace}/{kind}/{name}")
 
     def items(self, kind: str, namespace: str, selector: str) -> list[dict[str, Any]]:
-        """Objects by label, through kubectl."""
-        found = json.loads(self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json").stdout)
+        """Objects by label."""
+        found = self._read(f"{PATHS[kind]}/namespaces/{namespace}/{kind}?labelSelector={selector}")
         items: list[dict[str, Any]] = found["items"]
         return items
 
+    def _read(self, path: str) -> dict[str, Any]:
+        answer = self.api.get(path)
+        assert answer.status_code == 200, f"GET {path}: {answer.text}"
+        found: dict[str, Any] = answer.json()
+        return found
+
     def phase(self, name: str, namespace: str = "ai") -> str:
         """The phase of an LLMService; empty while it has none."""
-        phase: str = self.get("llmservice", name, namespace).get("status", {}).get("phase", "")
+        phase: str = self.get("llmservices", name, namespace).get("status", {}).get("phase", "")
         return phase
 
     def wait_asleep(self, name: str, namespace: str = "ai", seconds: float = 60.0) -> None:

@@ -54,7 +54,7 @@ def test_an_unknown_model_gets_404_in_the_shape_of_openai_and_wakes_nothing(clus
         client.chat.completions.create(model="ai/nobody", messages=[{"role": "user", "content": "hi"}])
     assert caught.value.code == "model_not_found"
     assert (
-        cluster.get("deployment", "smollm2")["spec"]["replicas"] == 0 or cluster.phase("smollm2") == "Ready"
+        cluster.get("deployments", "smollm2")["spec"]["replicas"] == 0 or cluster.phase("smollm2") == "Ready"
     )
 
 

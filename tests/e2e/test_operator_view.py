@@ -19,9 +19,9 @@ def test_describe_shows_conditions_and_events(cluster: EmbeddedCluster) -> None:
 
 
 def test_children_carry_the_services_label_and_are_owned_by_it(cluster: EmbeddedCluster) -> None:
-    uid = cluster.get("llmservice", "smollm2")["metadata"]["uid"]
+    uid = cluster.get("llmservices", "smollm2")["metadata"]["uid"]
     for kind, name in (
-        ("deployment", "smollm2"), ("service", "smollm2"), ("service", "smollm2-backend"), ("scaledobject", "smollm2"),
+        ("deployments", "smollm2"), ("services", "smollm2"), ("services", "smollm2-backend"), ("scaledobjects", "smollm2"),
     ):  # fmt: skip
         child = cluster.get(kind, name)
         assert child["metadata"]["labels"]["serving.noctaya.io/llmservice"] == "smollm2"
@@ -41,7 +41,7 @@ def test_an_unknown_image_shows_as_degraded_with_one_event_and_heals_when_it_is_
     )  # fmt: skip
 
     def degraded() -> dict[str, str]:
-        conditions = cluster.get("llmservice", "unpullable").get("status", {}).get("conditions", [])
+        conditions = cluster.get("llmservices", "unpullable").get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == "Degraded"), {})
 
     cluster.wait(lambda: degraded().get("reason") == "ImagePullFailed", 20)
@@ -70,17 +70,17 @@ def test_an_image_change_never_wakes_a_sleeping_model(cluster: EmbeddedCluster) 
         "apply", "-f", "-", stdin=manifest(scripted_runtime("asleep"), scripted_service("asleep", "asleep"))
     )
     cluster.wait_asleep("asleep")
-    before = cluster.get("deployment", "asleep")["metadata"]["generation"]
+    before = cluster.get("deployments", "asleep")["metadata"]["generation"]
     changed = scripted_runtime("asleep")
     changed["spec"]["container"]["image"] = "noctaya/scripted:other"
     cluster.kubectl("apply", "-f", "-", stdin=manifest(changed))
     cluster.wait(
-        lambda: cluster.get("deployment", "asleep")["spec"]["template"]["spec"]["containers"][0][
+        lambda: cluster.get("deployments", "asleep")["spec"]["template"]["spec"]["containers"][0][
             "image"
         ].endswith(":other"),
         15,
     )
-    after = cluster.get("deployment", "asleep")
+    after = cluster.get("deployments", "asleep")
     assert after["metadata"]["generation"] == before + 1
     assert after["spec"]["replicas"] == 0
     assert not cluster.items("pods", "ai", "serving.noctaya.io/llmservice=asleep")

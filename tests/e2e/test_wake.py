@@ -80,4 +80,4 @@ def test_models_are_listed_asleep_and_listing_wakes_none(cluster: EmbeddedCluste
     with cluster.openai() as client:
         assert MODEL in [model.id for model in client.models.list()]
         assert client.models.retrieve(MODEL).id == MODEL
-    assert cluster.get("deployment", "smollm2")["spec"]["replicas"] == 0
+    assert cluster.get("deployments", "smollm2")["spec"]["replicas"] == 0

@@ -1,0 +1,234 @@
+"""Container images put together from files of this machine: no Docker daemon, no registry, no base image.
+
+An image is an archive that `ctr images import` and `docker load` both take. It is deterministic: the same files give the
+same bytes, whatever their order on disk, their owners, times and the umask. Names inside never depend on where things are
+here: the interpreter goes to `/usr/local`, libraries from unusual folders beside the C library.
+How it fails: `CommandFailed` from `ldd`, or as the file system says.
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+"""The loader looks below these without being told."""
+SKIPPED = frozenset(
+    (
+        "__pycache__",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "site-packages",
+        "test",
+        "tests",
+        "tkinter",
+        "turtledemo",
+    )
+)
+"""Folders of the standard library that no service imports (and other packages' own, which are no part of it)."""
+NOBODY = 65532
+PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{NOBODY}:{NOBODY}:nonroot:/:/sbin/nologin\n"
+GROUP = f"root:x:0:\nnonroot:x:{NOBODY}:\n"
+
+
+class Layer:
+    """Files on their way into an image, by their path in it. The first of two under one path stays."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[int, Path | bytes | None]] = {}
+
+    def folder(self, path: str, mode: int = 0o755) -> None:
+        """An empty folder; those that files need come by themselves."""
+        self._put(path, mode, None)
+
+    def text(self, path: str, content: str, mode: int = 0o644) -> None:
+        """A file with this content."""
+        self._put(path, mode, content.encode())
+
+    def file(self, source: Path, path: str) -> None:
+        """A copy of a file; of its mode only whether it can be executed is kept."""
+        self._put(path, 0o755 if os.access(source, os.X_OK) else 0o644, source)
+
+    def tree(self, source: Path, path: str, *, skipped: Iterable[str] = ("__pycache__",)) -> None:
+        """Copies of everything below a folder but the `skipped` names; links are followed to files only."""
+        left_out = frozenset(skipped)
+        for base, folders, names in os.walk(source):
+            folders[:] = [name for name in folders if name not in left_out]
+            below = Path(path) / Path(base).relative_to(source)
+            for name in names:
+                if (Path(base) / name).is_file() and not name.endswith((".a", ".pyc")):
+                    self.file(Path(base) / name, str(below / name))
+
+    def program(self, source: Path, path: str) -> None:
+        """A program with the libraries that it is linked to."""
+        self.file(source.resolve(), path)
+        self.libraries([source])
+
+    def libraries(self, users: Iterable[Path], *, inside: Path | None = None) -> None:
+        """Shared libraries that these files need, but those below `inside`, which the image has at another place."""
+        beside = str(_c_library().parent)
+        todo, done = [path.resolve() for path in users], set[Path]()
+        while todo:
+            for library in sorted(_linked(todo.pop()) - done):
+                done.add(library)
+                todo.append(library.resolve())
+                if inside is not None and library.is_relative_to(inside):
+                    continue
+                usual = str(library).startswith(LIBRARY_FOLDERS)
+                self.file(library.resolve(), str(library) if usual else f"{beside}/{library.name}")
+
+    def write(self, target: IO[bytes]) -> str:
+        """Write the layer as a tar archive; returns its SHA-256."""
+        with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for path, (mode, content) in sorted(self._with_parents().items()):
+                _add(archive, path, mode, content)
+        target.seek(0)
+        return hashlib.file_digest(target, "sha256").hexdigest()  # type: ignore[arg-type]
+
+    def _put(self, path: str, mode: int, content: Path | bytes | None) -> None:
+        self._entries.setdefault(path.strip("/"), (mode, content))
+
+    def _with_parents(self) -> dict[str, tuple[int, Path | bytes | None]]:
+        whole = dict(self._entries)
+        for path in self._entries:
+            for parent in Path(path).parents:
+                if str(parent) != ".":
+                    whole.setdefault(str(parent), (0o755, None))
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a container starts from: layers, lowest first, and how it is run."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    entrypoint: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = str(NOBODY)
+
+    def write(self, target: Path) -> Path:
+        """Write the archive, whole or not at all."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_suffix(".part")
+        with tarfile.open(part, "w", format=tarfile.PAX_FORMAT) as archive:
+            digests = []
+            for layer in self.layers:
+                with tempfile.TemporaryFile(dir=target.parent) as content:
+                    digests.append(layer.write(content))
+                    size = content.seek(0, io.SEEK_END)
+                    content.seek(0)
+                    archive.addfile(_info(f"{digests[-1]}/layer.tar", 0o644, size), content)
+            config = json.dumps(self._config(digests), sort_keys=True).encode()
+            config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+            manifest = [
+                {
+                    "Config": config_name,
+                    "RepoTags": [self.name],
+                    "Layers": [f"{digest}/layer.tar" for digest in digests],
+                }
+            ]
+            _add(archive, config_name, 0o644, config)
+            _add(archive, "manifest.json", 0o644, json.dumps(manifest).encode())
+        part.rename(target)
+        return target
+
+    def _config(self, digests: list[str]) -> dict[str, object]:
+        machine = platform.machine()
+        return {
+            "architecture": ARCHITECTURES.get(machine, machine),
+            "os": "linux",
+            "config": {
+                "Env": [
+                    f"{key}={value}"
+                    for key, value in {"PATH": "/usr/local/bin:/usr/bin:/bin", **self.environment}.items()
+                ],
+                "Entrypoint": list(self.entrypoint) or None,
+                "User": self.user,
+                "WorkingDir": "/",
+            },
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        }
+
+
+def foundation() -> Layer:
+    """The few files that every image has."""
+    layer = Layer()
+    layer.folder("tmp", 0o1777)
+    layer.text("etc/passwd", PASSWD)
+    layer.text("etc/group", GROUP)
+    layer.text("etc/nsswitch.conf", "hosts: files dns\n")
+    return layer
+
+
+def program_image(name: str, program: Path, *, path: str) -> Image:
+    """An image of one program, which is its entrypoint."""
+    layer = foundation()
+    layer.program(program, path)
+    return Image(name, (layer,), entrypoint=(path,))
+
+
+def python_image(
+    name: str, *, site_packages: Path | None = None, entrypoint: Iterable[str] = ("python3",)
+) -> Image:
+    """An image of the interpreter that runs this, its standard library, and a folder of installed packages."""
+    standard = Path(sysconfig.get_path("stdlib"))
+    destination = f"usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
+    interpreter = foundation()
+    interpreter.program(Path(sys.executable), "usr/local/bin/python3")
+    interpreter.tree(
+        standard, destination, skipped=SKIPPED | {path.name for path in standard.glob("config-*")}
+    )
+    interpreter.libraries((standard / "lib-dynload").glob("*.so"))
+    layers = [interpreter]
+    if site_packages is not None:
+        site = Layer()
+        site.tree(site_packages, f"{destination}/site-packages")
+        site.libraries(site_packages.rglob("*.so"), inside=site_packages.resolve())
+        layers.append(site)
+    environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return Image(name, tuple(layers), entrypoint=tuple(entrypoint), environment=environment)
+
+
+def _linked(path: Path) -> set[Path]:
+    """Libraries of an ELF file, the loader too; none for a static one and for what is no ELF file."""
+    done = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        return set()
+    return {Path(found) for found in re.findall(r"(?:^|\s)(/\S+) \(0x", done.stdout)}
+
+
+def _c_library() -> Path:
+    found = [path for path in _linked(Path(sys.executable).resolve()) if path.name.startswith("libc.so")]
+    return found[0] if found else Path("/usr/lib/libc.so")
+
+
+def _info(path: str, mode: int, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(path)
+    info.mode, info.size = mode, size  # owner 0:0 and time 0 are TarInfo's defaults
+    return info
+
+
+def _add(archive: tarfile.TarFile, path: str, mode: int, content: Path | bytes | None) -> None:
+    if content is None:
+        info = _info(path, mode, 0)
+        info.type = tarfile.DIRTYPE
+        archive.addfile(info)
+    elif isinstance(content, bytes):
+        archive.addfile(_info(path, mode, len(content)), io.BytesIO(content))
+    else:
+        with content.open("rb") as file:
+            archive.addfile(_info(path, mode, content.stat().st_size), file)

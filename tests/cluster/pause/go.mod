@@ -1,0 +1,3 @@
+module noctaya.io/tests/cluster/pause
+
+go 1.26
