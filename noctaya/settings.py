@@ -30,6 +30,7 @@ class InvalidSettings(UserError):
 class SettingsGroup(BaseModel):
     """A group of settings that belong together. Every field has a docstring with its unit and why the default is so."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class LogSettings(SettingsGroup):

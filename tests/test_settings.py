@@ -1,6 +1,7 @@
 """Settings: an unknown variable stops the start, a known one is read, and Kubernetes's own variables do no harm."""
 
 import pytest
+from pydantic import ValidationError
 
 from noctaya.settings import InvalidSettings, RoleSettings, SettingsGroup, load, refuse_unknown, variables
 
@@ -45,6 +46,16 @@ def test_variables_that_kubernetes_injects_for_our_services_are_no_settings(name
 
 def test_variables_of_other_programs_are_none_of_our_business() -> None:
     refuse_unknown(Role, {"PATH": "/bin", "NOCTAYAX": "1"})
+
+
+def test_an_unknown_key_of_a_group_is_refused_and_a_group_never_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NOCTAYA_LINK", '{"report_second": 1}')
+    with pytest.raises(InvalidSettings, match="NOCTAYA_LINK__REPORT_SECOND"):
+        load(Role)
+    with pytest.raises(ValidationError, match="frozen"):
+        Link().report_seconds = 1.0
 
 
 def test_every_field_has_a_variable() -> None:

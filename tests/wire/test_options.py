@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-import grpc._cython.cygrpc as cygrpc
+import grpc
 import pytest
 
 from noctaya.wire import CLIENT_OPTIONS, SERVER_OPTIONS
 
-LIBRARY = Path(cygrpc.__file__).read_bytes()
+(EXTENSION,) = (Path(grpc.__file__).parent / "_cython").glob("cygrpc*.so")
+LIBRARY = EXTENSION.read_bytes()
 
 
 @pytest.mark.parametrize("key", sorted({key for key, _ in CLIENT_OPTIONS + SERVER_OPTIONS}))
