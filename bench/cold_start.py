@@ -61,7 +61,7 @@ def table(measured: list[Waterfall]) -> list[str]:
         totals = [w.total_seconds for w in measured if w.control_plane_seconds is not None]
         share = statistics.median(mine / total for mine, total in zip(ours, totals, strict=True))
         rows.append(
-            f"| **control plane's share** (total − the model's own load; {share:.0%} of the total) "
+            f"| **control plane's share** (total less the model's own load; {share:.0%} of the total) "
             f"| **{statistics.median(ours) * 1000:.0f}** | **{max(ours) * 1000:.0f}** |"
         )
     return rows

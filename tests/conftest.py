@@ -22,7 +22,7 @@ SETTLE_SECONDS = 3.0
 def pytest_configure(config: pytest.Config) -> None:
     """Every temporary file of this run, its children's included, goes below one directory of its own.
 
-    And no event loop is made by asking for one: pytest-asyncio asks before its first test and would never close it.
+    And no event loop is made by asking for one: pytest-asyncio and looptime ask before a test and close what they get never.
     """
     asyncio.set_event_loop(None)
     directory = tempfile.mkdtemp(prefix="noctaya-tests-")

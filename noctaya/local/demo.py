@@ -31,7 +31,7 @@ POLL_SECONDS = 0.1
 SLEEP_TIMEOUT_SECONDS = 90.0
 FIRST_SLEEP_TIMEOUT_SECONDS = 60.0
 ANSWER_TIMEOUT_SECONDS = 120.0
-MODEL_LOADED = re.compile(r"ready (?P<seconds>[0-9.]+) s after")
+MODEL_LOADED = re.compile(r"seconds_since_start=(?P<seconds>[0-9.]+)")
 
 
 @dataclass(slots=True)

@@ -13,15 +13,6 @@ from tests.kube.fake_server import FakeServer
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_loop_of_its_own() -> None:
-    """looptime's hook asks the policy for a loop in sync tests too, and leaves the one it gets unclosed (Python < 3.14).
-
-    Once a loop was set, even to none, the policy makes no more of its own.
-    """
-    asyncio.set_event_loop(None)
-
-
 @pytest.fixture
 async def server() -> AsyncIterator[FakeServer]:
     async with FakeServer() as running:

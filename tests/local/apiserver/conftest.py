@@ -21,12 +21,6 @@ from tests.local.apiserver.manifests import Object, widgets_definition
 DEADLINE_SECONDS = 20.0
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_loop_is_made_on_the_side() -> None:
-    """looptime asks for the current loop before every test; without this, asyncio makes one that nobody closes."""
-    asyncio.set_event_loop(None)
-
-
 @dataclass
 class Clock:
     """Wall time that stands still until told otherwise."""

@@ -1,15 +1,11 @@
 """One embedded cluster a test."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.local.agent.cluster import LocalCluster, local_cluster
-
-# Without a first `set_event_loop`, pytest-asyncio's look at "the old loop" makes one on Python 3.11 and never closes it.
-asyncio.set_event_loop(None)
 
 
 @pytest.fixture
