@@ -56,13 +56,23 @@ def table(measured: list[Waterfall]) -> list[str]:
         values = [waterfall.offsets[name] * 1000 for waterfall in measured if name in waterfall.offsets]
         if values:
             rows.append(f"| {name}: {meaning} | {statistics.median(values):.0f} | {max(values):.0f} |")
-    ours = [w.control_plane_seconds for w in measured if w.control_plane_seconds is not None]
-    if ours:
-        totals = [w.total_seconds for w in measured if w.control_plane_seconds is not None]
-        share = statistics.median(mine / total for mine, total in zip(ours, totals, strict=True))
+    parts: dict[str, list[float | None]] = {
+        "**control plane** (total less the model's load and first token)": [
+            w.control_plane_seconds for w in measured
+        ],
+        "total less the model's load": [w.beyond_load_seconds for w in measured],
+        "the model's own load": [w.model_seconds for w in measured],
+        "the model's first token": [w.first_token_seconds for w in measured],
+    }
+    for label, told in parts.items():
+        if known := [value for value in told if value is not None]:
+            rows.append(f"| {label} | {statistics.median(known) * 1000:.0f} | {max(known) * 1000:.0f} |")
+    shares = [
+        w.control_plane_seconds / w.total_seconds for w in measured if w.control_plane_seconds is not None
+    ]
+    if shares:
         rows.append(
-            f"| **control plane's share** (total less the model's own load; {share:.0%} of the total) "
-            f"| **{statistics.median(ours) * 1000:.0f}** | **{max(ours) * 1000:.0f}** |"
+            f"| control plane as a share of the total | {statistics.median(shares):.1%} | {max(shares):.1%} |"
         )
     return rows
 

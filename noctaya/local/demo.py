@@ -113,7 +113,7 @@ async def ask(cluster: LocalCluster, prompt: str, on_text: Callable[[str], None]
 
 def from_gateway(told: Mapping[str, float]) -> dict[str, float]:
     """The gateway's offsets (milliseconds after `clock`) as moments under the waterfall's names."""
-    names = {"arrival": "arrival", "wake_ack": "demand", "probe": "ready"}
+    names = {"arrival": "arrival", "wake_ack": "demand", "probe": "ready", "forwarded": "forwarded"}
     return {ours: told["clock"] + told[theirs] / 1000 for theirs, ours in names.items() if theirs in told}
 
 

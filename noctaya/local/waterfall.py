@@ -16,6 +16,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("replicas", "KEDA sets spec.replicas to 1"),
     ("process", "the node starts the engine's process"),
     ("ready", "the engine answers its health check"),
+    ("forwarded", "the gateway sends the held request on"),
     ("first byte", "the client reads the answer's first byte"),
 )
 """Names and what each means, in the order in which they happen."""
@@ -42,9 +43,21 @@ class Waterfall:
         return self.offsets["first byte"]
 
     @property
-    def control_plane_seconds(self) -> float | None:
-        """What is ours: the total minus the model's own load time."""
+    def beyond_load_seconds(self) -> float | None:
+        """The total less the model's own load: the control plane and the model's first token."""
         return None if self.model_seconds is None else self.total_seconds - self.model_seconds
+
+    @property
+    def first_token_seconds(self) -> float | None:
+        """From the request's arrival at the engine to the answer's first byte: the model reads the prompt."""
+        return self.total_seconds - self.offsets["forwarded"] if "forwarded" in self.offsets else None
+
+    @property
+    def control_plane_seconds(self) -> float | None:
+        """What is ours: the total less the model's own load and its first token."""
+        if self.beyond_load_seconds is None or self.first_token_seconds is None:
+            return None
+        return self.beyond_load_seconds - self.first_token_seconds
 
     def lines(self) -> list[str]:
         """The waterfall as plain text, a step a line, with a bar from the previous step's end to its own."""
@@ -56,10 +69,10 @@ class Waterfall:
             end = self.offsets[name]
             rows.append(f"  {name:11} {end * 1000:8.0f} ms  {_bar(before / total, end / total)}  {meaning}")
             before = max(before, end)
-        if self.control_plane_seconds is not None and self.model_seconds is not None:
+        if self.control_plane_seconds is not None:
             rows.append(
-                f"  total {self.total_seconds:.2f} s = the model's own load {self.model_seconds:.2f} s"
-                f" + control plane {self.control_plane_seconds:.2f} s"
+                f"  total {self.total_seconds:.2f} s = the model's load {self.model_seconds:.2f} s"
+                f" + its first token {self.first_token_seconds:.2f} s + control plane {self.control_plane_seconds:.2f} s"
             )
         return rows
 
@@ -68,11 +81,14 @@ class Waterfall:
         return {
             "offsetsSeconds": {name: round(value, 4) for name, value in self.offsets.items()},
             "totalSeconds": round(self.total_seconds, 4),
-            "modelSeconds": None if self.model_seconds is None else round(self.model_seconds, 4),
-            "controlPlaneSeconds": (
-                None if self.control_plane_seconds is None else round(self.control_plane_seconds, 4)
-            ),
+            "modelLoadSeconds": _rounded(self.model_seconds),
+            "firstTokenSeconds": _rounded(self.first_token_seconds),
+            "controlPlaneSeconds": _rounded(self.control_plane_seconds),
         }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
 
 
 def _bar(start: float, end: float) -> str:
