@@ -1,0 +1,154 @@
+"""Whom to dial and whom to wake: the decisions of the control link. Pure; virtual time.
+
+Invariants: a worker that is listed is dialled, and so are the first contacts while no listed worker is linked; two links to
+one worker do not last; a wake goes to the owner of its shard (the worker that sent the shard's newest epoch), at once to all
+when nobody owns it, and to all others when the owner has not confirmed it in time. A wake is kept until an owner confirms it
+or nobody wants it any more, and every worker that links meanwhile gets it.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SendWake:
+    """Write this wake on the link to `address`."""
+
+    address: str
+    wake_id: int
+    key: str
+
+
+@dataclass(slots=True)
+class _Wake:
+    wake_id: int
+    shard: int
+    told: set[str] = field(default_factory=set)
+    escalate_at: float | None = None
+
+
+@dataclass(slots=True)
+class LinkCore:
+    """The links of one gateway process; a worker is known by the address that it is dialled at."""
+
+    contacts: tuple[str, ...]
+    wake_ack_seconds: float
+    _listed: dict[str, str] = field(default_factory=dict)
+    """address → worker's name."""
+    _linked: dict[str, str] = field(default_factory=dict)
+    """address → worker's name, as its Welcome said."""
+    _owners: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """shard → (newest epoch, worker's name)."""
+    _wakes: dict[str, _Wake] = field(default_factory=dict)
+    _last_wake_id: int = 0
+
+    # Workers
+
+    def listed(self, workers: dict[str, str]) -> None:
+        """A worker sent the list of all (address → name). An empty list says nothing."""
+        if workers:
+            self._listed = workers
+
+    def welcomed(self, address: str, worker: str) -> list[SendWake]:
+        """A link is up."""
+        self._linked[address] = worker
+        return [
+            self._send(key, wake, address) for key, wake in self._wakes.items() if address not in wake.told
+        ]
+
+    def closed(self, address: str) -> None:
+        """A link ended, or never came up."""
+        self._linked.pop(address, None)
+        for wake in self._wakes.values():
+            wake.told.discard(address)
+
+    def wanted(self) -> set[str]:
+        """Every address that should have a link now."""
+        if any(address in self._listed for address in self._linked):
+            return set(self._listed)
+        return set(self._listed) | set(self.contacts)
+
+    @property
+    def linked(self) -> dict[str, str]:
+        """address → name of every worker whose link is up."""
+        return dict(self._linked)
+
+    # Shards
+
+    def owner_spoke(self, address: str, shard: int, epoch: int, now: float) -> list[SendWake]:
+        """An update of a shard was applied: whoever sent its newest epoch owns it."""
+        worker = self._linked.get(address)
+        before = self._owners.get(shard, (0, ""))
+        if worker is None or epoch < before[0]:
+            return []
+        self._owners[shard] = (epoch, worker)
+        if worker == before[1]:
+            return []
+        actions = []
+        for key, wake in self._wakes.items():
+            if wake.shard == shard and address not in wake.told:
+                wake.escalate_at = now + self.wake_ack_seconds
+                actions.append(self._send(key, wake, address))
+        return actions
+
+    def fleet_changed(self) -> None:
+        """Epochs of another fleet mean nothing."""
+        self._owners.clear()
+
+    def owner_of(self, shard: int) -> str | None:
+        """Address of the linked owner of a shard."""
+        worker = self._owners.get(shard, (0, ""))[1]
+        return next((address for address, name in self._linked.items() if name == worker), None)
+
+    # Wakes
+
+    def wake(self, key: str, shard: int, now: float) -> list[SendWake]:
+        """Somebody needs a sleeping model."""
+        self._last_wake_id += 1
+        wake = self._wakes[key] = _Wake(self._last_wake_id, shard)
+        owner = self.owner_of(shard)
+        if owner is None:
+            return [self._send(key, wake, address) for address in self._linked]
+        wake.escalate_at = now + self.wake_ack_seconds
+        return [self._send(key, wake, owner)]
+
+    def acknowledged(
+        self, address: str, wake_id: int, *, is_owner: bool
+    ) -> tuple[str | None, list[SendWake]]:
+        """A worker answered a wake: the key of a wake that is settled now, and the wakes to send to others."""
+        key = next((key for key, wake in self._wakes.items() if wake.wake_id == wake_id), None)
+        if key is None:
+            return None, []
+        if is_owner:
+            del self._wakes[key]
+            return key, []
+        del address
+        return None, self._escalate(key, self._wakes[key])
+
+    def tick(self, now: float) -> list[SendWake]:
+        """Wakes that their owner did not confirm in time go to all others."""
+        actions: list[SendWake] = []
+        for key, wake in self._wakes.items():
+            if wake.escalate_at is not None and wake.escalate_at <= now:
+                actions += self._escalate(key, wake)
+        return actions
+
+    def deadline(self) -> float | None:
+        """When `tick` has something to do next."""
+        times = [wake.escalate_at for wake in self._wakes.values() if wake.escalate_at is not None]
+        return min(times, default=None)
+
+    def outstanding(self) -> set[str]:
+        """Services whose wake no owner has confirmed."""
+        return set(self._wakes)
+
+    def unwanted(self, key: str) -> None:
+        """Nobody wants this service any more: its wake is not repeated."""
+        self._wakes.pop(key, None)
+
+    def _escalate(self, key: str, wake: _Wake) -> list[SendWake]:
+        wake.escalate_at = None
+        return [self._send(key, wake, address) for address in self._linked if address not in wake.told]
+
+    def _send(self, key: str, wake: _Wake, address: str) -> SendWake:
+        wake.told.add(address)
+        return SendWake(address, wake.wake_id, key)
