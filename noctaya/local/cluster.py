@@ -93,13 +93,13 @@ class LocalCluster:
 @contextlib.asynccontextmanager
 async def local_cluster(settings: LocalSettings, narrator: Narrator) -> AsyncIterator[LocalCluster]:
     """Start the cluster, its workers and gateways; end all of it on leaving."""
-    work_dir = settings.state_dir or Path(tempfile.mkdtemp(prefix="noctaya-"))
-    work_dir.mkdir(parents=True, exist_ok=True)
-    kubeconfig = settings.kubeconfig or work_dir / "kubeconfig"
     gateway_port = settings.gateway_port or free_port()
     control_port = free_port()
     refuse_taken(gateway_port)
     async with contextlib.AsyncExitStack() as stack:
+        work_dir = settings.state_dir or Path(tempfile.mkdtemp(prefix="noctaya-"))
+        work_dir.mkdir(parents=True, exist_ok=True)
+        kubeconfig = settings.kubeconfig or work_dir / "kubeconfig"
         if settings.state_dir is None:
             stack.callback(shutil.rmtree, work_dir, ignore_errors=True)
         with narrator.step(

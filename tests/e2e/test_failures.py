@@ -22,10 +22,10 @@ RESTART_SECONDS = 45.0
 
 @pytest.fixture
 def slow_model(cluster: EmbeddedCluster) -> Iterator[str]:
-    """A model that needs three seconds to load."""
+    """A model that needs a second to load."""
     cluster.kubectl(
         "apply", "-f", "-",
-        stdin=manifest(scripted_runtime("slow", startup="3s", tokens=20, delay="50ms"), scripted_service("slow", "slow")),
+        stdin=manifest(scripted_runtime("slow", startup="1s", tokens=20, delay="50ms"), scripted_service("slow", "slow")),
     )  # fmt: skip
     cluster.wait_asleep("slow")
     yield "ai/slow"
