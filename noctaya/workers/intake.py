@@ -22,6 +22,7 @@ from noctaya.workers.gateways import PodName, gateway_containers
 from noctaya.workers.objects import service_key, split_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Push, Pushes
+from noctaya.workers.recency import Recency
 from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,12 @@ class Intake:
         *,
         push: Callable[[Iterable[Push]], None],
         wakes: WakeLog | None = None,
+        recency: Recency | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.book = book
-        self.wakes = wakes or WakeLog()
+        self.wakes = wakes if wakes is not None else WakeLog()
+        self.recency = recency if recency is not None else Recency()
         self.reports = {"accepted": 0, "stale": 0}
         """Reports and wakes by what became of them."""
         self.unknown_since: float | None = None
@@ -152,6 +155,7 @@ class Intake:
                 )
                 self._push(self._pushes.rose(edge.key, now, may_follow_up=is_ours))
             else:
+                self.recency.ended(edge.key, self._clock())
                 self._pushes.fell(edge.key)
 
     def _count(self, edges: list[Edge] | None) -> None:

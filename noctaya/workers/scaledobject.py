@@ -14,6 +14,7 @@ from noctaya.api.conditions import Reason
 from noctaya.api.llmservice import LLMServiceSpec
 from noctaya.kube.objects import ScaledObject
 from noctaya.workers.errors import SpecProblem
+from noctaya.workers.recency import HOLD
 
 METRIC_NAME = "pending"
 REVISION = "noctayaRevision"
@@ -40,11 +41,12 @@ def scaled_object_spec(
             "spec.scaling.externalScaler.tls is not supported yet by this version; remove it",
         )
     cooldown = int(scaling.scale_down_stabilization.seconds)
+    polling = polling_interval(polling_interval_seconds, cooldown)
     return {
         "scaleTargetRef": {"name": name},
         "minReplicaCount": scaling.min,
         "maxReplicaCount": scaling.max,
-        "pollingInterval": polling_interval(polling_interval_seconds, cooldown),
+        "pollingInterval": polling,
         "cooldownPeriod": cooldown,
         "advanced": {
             "horizontalPodAutoscalerConfig": {
@@ -58,6 +60,7 @@ def scaled_object_spec(
                     "scalerAddress": scaler_address,
                     "metricName": METRIC_NAME,
                     "targetValue": str(scaling.target),
+                    HOLD: str(max(1, min(cooldown, polling))),
                     REVISION: str(revision),
                 },
             }

@@ -27,6 +27,7 @@ from noctaya.workers.demand import Demand
 from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, target_of
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
+from noctaya.workers.recency import Recency, hold_of
 from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
@@ -64,11 +65,13 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         stream_seconds: float = 900.0,
         drain_spread_seconds: float = 5.0,
         wakes: WakeLog | None = None,
+        recency: Recency | None = None,
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.answers = Answers()
         self.pushes = pushes
-        self.wakes = wakes or WakeLog()
+        self.wakes = wakes if wakes is not None else WakeLog()
+        self._recency = recency if recency is not None else Recency()
         self.pushed: dict[Cause, int] = dict.fromkeys(Cause, 0)
         self._demand = demand
         self._permission = permission
@@ -97,12 +100,13 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     async def IsActive(  # noqa: N802
         self, request: externalscaler.ScaledObjectRef, context: Context
     ) -> externalscaler.IsActiveResponse:
-        """Whether anybody waits for the model or uses it."""
+        """Whether anybody waits for the model, uses it, or used it a moment ago (`recency.py`)."""
         await _valid_target(request, context)
         key = await self._service_of(request, context)
-        answer = self.answers.is_active(
-            key, self._demand(key, self._clock()), self._permission(_shard(request))
-        )
+        now = self._clock()
+        answer = self.answers.is_active(key, self._demand(key, now), self._permission(_shard(request)))
+        if answer is False:
+            answer = self._recency.is_recent(key, now, hold_of(request.scalerMetadata))
         if isinstance(answer, Silence):
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")
         return externalscaler.IsActiveResponse(result=bool(answer))

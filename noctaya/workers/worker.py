@@ -34,6 +34,7 @@ from noctaya.workers.permission import Permission
 from noctaya.workers.problems import Problem, Problems, store_problems
 from noctaya.workers.publisher import Publisher
 from noctaya.workers.pushes import Pushes
+from noctaya.workers.recency import Recency
 from noctaya.workers.reconcile import Reconciler
 from noctaya.workers.render import Fleet
 from noctaya.workers.scaler import SCALER_OPTIONS, ExternalScaler
@@ -81,7 +82,7 @@ class Worker:
             on_change=self._ownership_changed,
         )
         self.ownership = Ownership(self.renewal.tenure, fleet, see_epoch=self.renewal.see_epoch)
-        wakes = WakeLog()
+        wakes, recency = WakeLog(), Recency()
         pushes, book = Pushes(self._is_served), DemandBook(stale_after=settings.demand.stale_after_seconds)
         self.scaler = ExternalScaler(
             demand=book.demand,
@@ -91,8 +92,11 @@ class Worker:
             stream_seconds=settings.scaler.stream_seconds,
             drain_spread_seconds=settings.scaler.drain_spread_seconds,
             wakes=wakes,
+            recency=recency,
         )
-        self.intake = Intake(book, pushes, self.ownership, push=self.scaler.push, wakes=wakes)
+        self.intake = Intake(
+            book, pushes, self.ownership, push=self.scaler.push, wakes=wakes, recency=recency
+        )
         self.publisher = Publisher(
             self.stores,
             self._specs,

@@ -19,9 +19,9 @@ def scripted_runtime(
             "container": {
                 "image": "noctaya/scripted:local",
                 "env": [
-                    {"name": "STUB_STARTUP_DELAY", "value": startup},
-                    {"name": "STUB_TOKEN_COUNT", "value": str(tokens)},
-                    {"name": "STUB_TOKEN_DELAY", "value": delay},
+                    {"name": "SCRIPTED_STARTUP_DELAY", "value": startup},
+                    {"name": "SCRIPTED_TOKEN_COUNT", "value": str(tokens)},
+                    {"name": "SCRIPTED_TOKEN_DELAY", "value": delay},
                 ],
                 "port": {"name": "http", "containerPort": 8000},
             },

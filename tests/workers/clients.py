@@ -127,8 +127,10 @@ class Keda:
         )
         return answer.metricSpecs[0]
 
-    async def is_active(self, name: str = "qwen") -> bool:
-        answer: externalscaler.IsActiveResponse = await self._stub.IsActive(reference(name), timeout=5)
+    async def is_active(self, name: str = "qwen", **metadata: str) -> bool:
+        answer: externalscaler.IsActiveResponse = await self._stub.IsActive(
+            reference(name, **metadata), timeout=5
+        )
         return answer.result
 
     async def metric(self, name: str = "qwen", metric: str = "pending") -> externalscaler.MetricValue:

@@ -14,6 +14,7 @@ from noctaya.wire import externalscaler_grpc
 from noctaya.workers.demand import Demand, Known, Unknown
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Pushes
+from noctaya.workers.recency import HOLD, Recency
 from noctaya.workers.scaler import SCALER_OPTIONS, ExternalScaler
 from tests.workers.clients import Keda, keda, until
 
@@ -32,7 +33,11 @@ class World:
 
 @asynccontextmanager
 async def serving(
-    world: World, *, stream_seconds: float = 900.0, options: tuple[tuple[str, int], ...] = SCALER_OPTIONS
+    world: World,
+    *,
+    stream_seconds: float = 900.0,
+    options: tuple[tuple[str, int], ...] = SCALER_OPTIONS,
+    recency: Recency | None = None,
 ) -> AsyncIterator[tuple[ExternalScaler, Keda]]:
     scaler = ExternalScaler(
         demand=lambda key, now: world.demand,
@@ -41,6 +46,7 @@ async def serving(
         pushes=Pushes(lambda key: False),
         stream_seconds=stream_seconds,
         drain_spread_seconds=0.05,
+        recency=recency,
         clock=lambda: world.now,
     )
     server = grpc.aio.server(options=options)
@@ -101,6 +107,17 @@ async def test_what_is_not_known_or_not_ours_is_unavailable_and_a_stranger_is_no
         assert await refused(client.is_active) is grpc.StatusCode.UNAVAILABLE
         world.known = False
         assert await refused(client.is_active) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_a_poll_between_two_requests_finds_the_service_active_and_its_demand_honest() -> None:
+    world, recency = World(), Recency()
+    async with serving(world, recency=recency) as (_, client):
+        recency.ended(KEY, world.now)
+        assert await client.is_active(**{HOLD: "5"})
+        assert (await client.metric()).metricValue == 0
+        assert not await client.is_active()
+        world.now += 5
+        assert not await client.is_active(**{HOLD: "5"})
 
 
 async def test_a_stream_says_true_on_an_edge_and_never_false() -> None:
