@@ -12,11 +12,11 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-import cel
 import jsonschema_rs
 
 from noctaya.api.crds import crds
 from noctaya.api.durations import Duration
+from noctaya.local.apiserver.celengine import cel
 
 Schema = dict[str, Any]
 

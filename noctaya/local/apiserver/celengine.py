@@ -2,7 +2,7 @@
 
 `import cel` of common-expression-language 0.10 also imports `cel.cli` and with it prompt_toolkit, rich and pygments: about
 a second and 20 MB for a program that only evaluates. So its extension module is loaded alone, and the plain import is used
-where that cannot be found.
+where that cannot be found. The extension cannot be loaded twice in a process: everything that evaluates CEL imports it from here.
 """
 
 from __future__ import annotations
