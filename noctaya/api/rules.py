@@ -26,6 +26,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from noctaya.api.descriptions import field_descriptions
+
 VALIDATIONS: Final = "x-kubernetes-validations"
 IMPLIED: Final = "x-noctaya-implied"
 """Marks a default that stays out of the CRD; the converter takes both away."""
@@ -71,7 +73,9 @@ class ApiModel(BaseModel):
         populate_by_name=True,
         frozen=True,
         extra="ignore",
-        use_attribute_docstrings=True,
+        # A validator is built when it is first needed: the parts of a spec never need one of their own, and a role that
+        # only names a model pays nothing for it.
+        defer_build=True,
     )
 
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -91,6 +95,11 @@ class ApiModel(BaseModel):
         json_schema = handler(schema)
         resolved = handler.resolve_ref_schema(json_schema)
         resolved.update(cls.schema_extra)
+        described = field_descriptions(cls)
+        for name, field in cls.model_fields.items():
+            shown = resolved.get("properties", {}).get(field.alias or name)
+            if shown is not None and name in described:
+                shown.setdefault("description", described[name])
         validated_by(resolved, cls.rules)
         return json_schema
 

@@ -111,6 +111,9 @@ class Renewal:
             actions = self._feed(await self._attempt(action))
 
     def _feed(self, event: Event) -> list[Action]:
+        # Before, too: a deadline that passed while this answer was under way was seen by whoever asked in between, and what
+        # they left undone waits to hear that it may be done.
+        self._announce()
         actions = self.tenure.on(event, self._clock())
         self._announce()
         return actions

@@ -220,11 +220,11 @@ class Tenure:
         return self._ask(Read())
 
     def _seen(self, lease: LeaseView | None, now: float) -> list[Action]:
-        if self.has_left:
-            return []
         self._lease = lease
-        if lease is None and (self._holds or self._is_first):
-            # Ours was deleted, or there was none yet: nobody else can hold it.
+        if self.has_left:
+            return self._release()
+        if lease is None and (self._is_first or (self._holds and now < self._deadline)):
+            # Ours was deleted, or there was none yet: nobody else can hold it. After our deadline somebody may have had it.
             self._lose()
             return self._ask(self._claim(None, self._next_epoch(0)))
         self._is_first = False
@@ -282,12 +282,16 @@ class Tenure:
         return []
 
     def _leave(self) -> list[Action]:
-        held, lease = self._holds, self._lease
+        held = self._holds
         self.has_left = True
+        self._refusals = 0
         self._lose()
-        if held and lease is not None:
-            return [Write("", self.epoch, lease.resource_version)]
-        return []
+        return self._release() if held else []
+
+    def _release(self) -> list[Action]:
+        if self._lease is None or self._lease.holder != str(self.identity):
+            return []
+        return [Write("", self.epoch, self._lease.resource_version)]
 
     def _lose(self) -> None:
         self._holds = False

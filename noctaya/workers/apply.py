@@ -4,7 +4,9 @@ The rules, each with its test on an API server:
 
 - A child is *created* by server-side apply without force, after a GET found nothing. An object of that name that this
   LLMService does not control is never adopted: its name is taken, and the service says so.
-- Later applies use force and carry `metadata.uid`: a deleted and re-created namesake answers 409 instead of being adopted.
+- Later applies use force and carry the uid and resourceVersion of the object that they were decided upon: a re-created
+  namesake answers 409 instead of being adopted, and so does an object that another worker has applied since, if we stood still
+  between the decision and the write.
 - A Deployment is created with `replicas: scaling.min`, so that a sleeping model does not start once for nothing. Then manager
   `noctaya-replicas` takes the field over, with an annotation that says so, and every later apply leaves it out. Without that
   second owner the field would be owned by nobody once we drop it, and the API server would reset it to 1.
@@ -23,11 +25,13 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from noctaya.api.conditions import Reason
 from noctaya.api.names import ANNOTATION_CREATE_ONCE_HASH, GROUP
 from noctaya.kube import Client
 from noctaya.kube.errors import BadRequest, Conflict, Invalid, NotFound
-from noctaya.kube.objects import Metadata, Object
+from noctaya.kube.objects import Metadata, Object, OwnerReference
 from noctaya.telemetry import context
 from noctaya.workers.compare import says
 from noctaya.workers.errors import BeingDeleted, SpecProblem
@@ -63,8 +67,7 @@ class Applier:
             KubeError: anything else; worth a retry.
         """
         if live is not None:
-            controller = live.metadata.controller()
-            _check_owner(child, controller.uid if controller else None, live.metadata.is_deleting, owner_uid)
+            _check_owner(child, live.metadata.controller(), live.metadata.is_deleting, owner_uid)
             if child.is_created_once:
                 return _check_drift(child, live.metadata.annotations)
             if live.metadata.annotations.get(ANNOTATION_APPLIED_HASH) == _hash(child) and self._seen.get(
@@ -91,7 +94,7 @@ class Applier:
             self._remember(found)
             return True
         metadata = found["metadata"]
-        _check_owner(child, _controller_uid(metadata), "deletionTimestamp" in metadata, owner_uid)
+        _check_owner(child, _controller(metadata), "deletionTimestamp" in metadata, owner_uid)
         annotations = metadata.get("annotations", {})
         if child.is_created_once:
             return _check_drift(child, annotations)
@@ -102,7 +105,7 @@ class Applier:
             wrote = True
         body = _body(child)
         if not says(found, body):
-            body["metadata"]["uid"] = metadata["uid"]
+            body["metadata"] |= {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
             found = await self._apply(child, body, permit, force=True)
             log.info("applied", extra=context(child=child))
             wrote = True
@@ -119,7 +122,7 @@ class Applier:
             # Somebody was quicker since our GET. If it is ours after all, the next round goes on from there.
             found = await self._get(child)
             if found is not None:
-                _check_owner(child, _controller_uid(found["metadata"]), False, owner_uid)
+                _check_owner(child, _controller(found["metadata"]), False, owner_uid)
             raise
         log.info("created", extra=context(child=child))
         return created
@@ -189,13 +192,18 @@ def _version_of(generation: int, resource_version: str) -> str:
     return f"generation {generation}" if generation else f"resourceVersion {resource_version}"
 
 
-def _controller_uid(metadata: dict[str, Any]) -> str | None:
-    owners = metadata.get("ownerReferences", [])
-    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+def _controller(metadata: dict[str, Any]) -> OwnerReference | None:
+    owners = msgspec.convert(metadata.get("ownerReferences", []), list[OwnerReference])
+    return next((owner for owner in owners if owner.controller), None)
 
 
-def _check_owner(child: Child, controller_uid: str | None, is_deleting: bool, owner_uid: str) -> None:
-    if controller_uid != owner_uid:
+def _check_owner(child: Child, controller: OwnerReference | None, is_deleting: bool, owner_uid: str) -> None:
+    if controller is None or controller.uid != owner_uid:
+        (ours,) = child.body["metadata"]["ownerReferences"]
+        if controller is not None and (controller.kind, controller.name) == (ours["kind"], ours["name"]):
+            raise BeingDeleted(
+                f"{child} belonged to a deleted LLMService of this name; it is made anew when it is collected"
+            )
         raise SpecProblem(
             Reason.NAME_CONFLICT,
             f"{child} exists and does not belong to this LLMService; it is left alone. Delete or rename it, or give the "

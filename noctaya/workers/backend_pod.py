@@ -29,6 +29,8 @@ STARTUP_FAILURES = 600
 """Ten minutes, asked every second: with a longer period a loaded model would sit unused until the next question."""
 READINESS_PERIOD_SECONDS = 5
 GRACE_AFTER_DRAIN_SECONDS = 10
+LONGEST_DEADLINE_SECONDS = 2**31 - 1
+"""`progressDeadlineSeconds` is an int32."""
 SCHEDULING_BUDGET_SECONDS = 600
 """For finding a node and pulling an engine's image, before the startup probe's own budget begins."""
 
@@ -105,7 +107,8 @@ def startup_budget_seconds(runtime: InferenceRuntimeSpec) -> int:
     if probe is None:
         return SCHEDULING_BUDGET_SECONDS + STARTUP_PERIOD_SECONDS * STARTUP_FAILURES
     period, failures = probe.period_seconds or 10, probe.failure_threshold or 3
-    return SCHEDULING_BUDGET_SECONDS + (probe.initial_delay_seconds or 0) + period * failures
+    whole = SCHEDULING_BUDGET_SECONDS + (probe.initial_delay_seconds or 0) + period * failures
+    return min(whole, LONGEST_DEADLINE_SECONDS)
 
 
 def _arguments(spec: LLMServiceSpec, runtime: InferenceRuntimeSpec, context: TemplateContext) -> list[str]:

@@ -26,20 +26,22 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
 
 QUANTITY_PARENTS = frozenset({"requests", "limits", "capacity"})
 QUANTITY_FIELDS = frozenset({"sizeLimit", "storage"})
+OMITTED_ZEROS = frozenset({"initialDelaySeconds"})
+"""Numbers that the API server leaves out when they are 0. Elsewhere absence is another value: KEDA's cooldown of 300 s."""
 
 
 def says(live: Any, wanted: Any, field: str = "", parent: str = "") -> bool:
     """Whether `live` holds everything that `wanted` asks for; `field` and `parent` name where both stand."""
     if isinstance(wanted, dict):
         if not isinstance(live, dict):
-            return live is None and _is_empty(wanted)
+            return live is None and _is_empty(wanted, field)
         return all(says(live.get(key), value, key, field) for key, value in wanted.items())
     if isinstance(wanted, list):
         return _list_says(live if isinstance(live, list) else [], wanted, field)
     if live == wanted and isinstance(live, bool) == isinstance(wanted, bool):
         return True
     if live is None:
-        return _is_empty(wanted)
+        return _is_empty(wanted, field)
     if parent in QUANTITY_PARENTS or field in QUANTITY_FIELDS:
         return _same_quantity(live, wanted)
     return False
@@ -57,11 +59,14 @@ def _list_says(live: list[Any], wanted: list[Any], field: str) -> bool:
     return True
 
 
-def _is_empty(value: Any) -> bool:
-    """What Go's `omitempty` leaves out: an absent field means the same."""
+def _is_empty(value: Any, field: str) -> bool:
+    """What Go's `omitempty` leaves out: an absent field means the same. Never `False`: Kubernetes' booleans that we set are
+    pointers whose absence means true (`automountServiceAccountToken`, `allowPrivilegeEscalation`)."""
     if isinstance(value, dict):
-        return all(map(_is_empty, value.values()))
-    return value is None or value is False or value in ("", 0, [])
+        return all(_is_empty(inner, key) for key, inner in value.items())
+    if isinstance(value, (bool, int)):
+        return value is not False and value == 0 and field in OMITTED_ZEROS
+    return value is None or value in ("", [])
 
 
 def _same_quantity(live: Any, wanted: Any) -> bool:

@@ -17,6 +17,7 @@ from noctaya.kube import Resource, Store
 from noctaya.kube.errors import KindNotServed, KubeError
 from noctaya.kube.objects import Object, condition
 from noctaya.kube.resources import DEPLOYMENTS, PVCS, SCALEDOBJECTS, SERVICES
+from noctaya.leader.tenure import HIGHEST_CLAIM
 from noctaya.workers.apply import Applier, Permit
 from noctaya.workers.autoscaling import Autoscaling, Verdict, is_stuck, is_waiting_worthwhile, verdict
 from noctaya.workers.errors import BeingDeleted, NotPermitted, SpecProblem, StaleEpoch
@@ -41,6 +42,7 @@ GATEWAY_PATIENCE_SECONDS = 30.0
 DELETION_RETRY_SECONDS = 1.0
 NO_GATEWAY = "NoGatewayReady"
 _GATEWAYS = "gateways"
+_KEDA = "keda"
 
 
 class Ownership(Protocol):
@@ -115,7 +117,7 @@ class Convergence:
         permit(f"reconcile {service.key}")
         service = self._writer.newest(service)
         epoch = self._ownership.epoch(shard)
-        if service.status.shard_epoch > epoch:
+        if epoch < service.status.shard_epoch <= HIGHEST_CLAIM:
             raise StaleEpoch(service.key, service.status.shard_epoch, epoch)
         run = _Run()
         try:
@@ -260,6 +262,12 @@ class Convergence:
         if run.failure is not None and seen.live is None:
             return Verdict("False", run.failure.reason, run.failure.message)
         found = verdict(seen)
+        before = condition(service.status.conditions, ConditionType.AUTOSCALING_READY)
+        gone = self._patience.observe(_KEDA, not seen.is_keda_served, self._clock())
+        if not seen.is_keda_served and before is not None and gone < KEDA_PATIENCE_SECONDS:
+            # An API server that lags answers 404 for a kind that another one serves: no news for ten thousand services.
+            run.again(KEDA_PATIENCE_SECONDS - gone)
+            return None
         lasted = self._patience.observe(service.key, is_stuck(seen), self._clock())
         if is_stuck(seen):
             run.again(
@@ -268,7 +276,6 @@ class Convergence:
                 else KEDA_PATIENCE_SECONDS
             )
         if is_waiting_worthwhile(found) and lasted < KEDA_PATIENCE_SECONDS:
-            before = condition(service.status.conditions, ConditionType.AUTOSCALING_READY)
             return None if before is not None else Verdict("Unknown", found.reason, found.message)
         return found
 

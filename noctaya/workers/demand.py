@@ -2,8 +2,8 @@
 
 Invariants:
 - A *known* value is never below what the live gateways have reported within `stale_after`; *unknown* is never zero.
-- Demand is known only while every gateway container that the API shows as running has a fresh full report here. A report
-  of the process before a restart does not count for the one after it.
+- Demand is known only while the API's view of the gateways is followed, and every container that it shows as running has a
+  stream open to here and a fresh full report. A report of the process before a restart does not count for the one after it.
 - A gateway leaves the sum by `Bye`, or when the API says that its container ended or its pod is gone and no stream of it is
   open; never by age. Of a pod that the API has never shown, only a closed stream and `unlisted_linger` can tell.
 - While unknown, a service's demand is at least what it was when it was last known in this tenure.
@@ -48,6 +48,11 @@ class Unknown:
 Demand = Known | AtLeast | Unknown
 
 
+def seen_of(demand: Demand) -> int:
+    """What there is at least: enough to say that a service is active, never that it is not."""
+    return demand.seen if isinstance(demand, Unknown) else demand.value
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """One service at one gateway. `lease_until` is on our clock, 0 for no lease."""
@@ -68,7 +73,7 @@ class Rose:
 
 @dataclass(frozen=True, slots=True)
 class Fell:
-    """A service's reported demand went to none (a lease that merely runs out is not told)."""
+    """A service's demand went to none: told by a report, or by `sweep` where a lease has run out."""
 
     key: str
 
@@ -102,6 +107,8 @@ class DemandBook:
         self._since: float | None = None
         self._last_known: dict[str, int] | None = None
         self._dismissed: dict[PodName, str] = {}
+        self._is_followed = True
+        self._risen: set[str] = set()
 
     # -- what happens ------------------------------------------------------------------------------------------------
 
@@ -206,12 +213,20 @@ class DemandBook:
         self._remember(now)
         return edges
 
+    def follow(self, is_followed: bool, now: float) -> None:
+        """Whether `observe` is being kept current. While it is not, a gateway may have started that nobody has shown us."""
+        self._remember(now)
+        self._is_followed = is_followed
+        self._remember(now)
+
     def sweep(self, now: float) -> list[Edge]:
-        """Let go of gateways whose time in `unlisted_linger` is over. Call it every second or so."""
+        """Let go of gateways whose time in `unlisted_linger` is over, and tell of leases that ran out. Call it every second."""
         self._remember(now)
         edges = self._sweep(now)
+        lapsed = [key for key in self._risen if self.seen(key, now) == 0]
+        self._risen.difference_update(lapsed)
         self._remember(now)
-        return edges
+        return [*edges, *map(Fell, lapsed)]
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -239,8 +254,8 @@ class DemandBook:
         return self.silent_gateways(now) == []
 
     def silent_gateways(self, now: float) -> list[str] | None:
-        """Which running gateways have no fresh full report; None when the gateways themselves are not known yet."""
-        if self._containers is None or self._since is None:
+        """Which running gateways cannot be relied on; None when it is not known which gateways there are."""
+        if self._containers is None or self._since is None or not self._is_followed:
             return None
         running = [
             pod
@@ -274,6 +289,8 @@ class DemandBook:
         member = self._members.get(pod)
         if member is None or member.full_at <= self._instance_since.get(pod, float("-inf")):
             return False
+        if not member.streams:
+            return False  # what it has taken on since its stream broke, it could not tell
         return member.full_at >= now - self.stale_after
 
     def _has_left(self, pod: PodName, member: Member, now: float) -> bool:
@@ -308,8 +325,10 @@ class DemandBook:
         for key, was in before.items():
             now_seen = self.seen(key, now)
             if was == 0 and now_seen > 0:
+                self._risen.add(key)
                 edges.append(Rose(key))
             elif was > 0 and now_seen == 0:
+                self._risen.discard(key)
                 edges.append(Fell(key))
         return edges
 

@@ -100,7 +100,7 @@ class Intake:
         self._count(edges)
         self._act(edges or [])
         self._compare_epoch(told)
-        return self._authority.permission(shard_of(told.namespace, told.name)) is not Permission.NONE
+        return self._is_ours(service_key(told.namespace, told.name))
 
     # -- the cluster -------------------------------------------------------------------------------------------------
 
@@ -115,6 +115,12 @@ class Intake:
         for key in self.book.active(now):
             self._push(self._pushes.rose(key, now))
 
+    def slept(self, key: str) -> None:
+        """Its replicas went to none. A request that came as they did needs another `true`: its edge is past."""
+        now = self._clock()
+        if self.book.seen(key, now) > 0:
+            self._push(self._pushes.rose(key, now, may_follow_up=self._is_ours(key)))
+
     async def run(self, gateways: Store[Pod]) -> None:
         """Follow the gateways' pods, and the time, until cancelled."""
         await gateways.synced.wait()
@@ -122,6 +128,7 @@ class Intake:
         self._observe(gateways)
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
+            self.book.follow(gateways.problem is None, self._clock())
             self._act(self.book.sweep(self._clock()))
             self._watch_knowledge()
 
@@ -148,7 +155,7 @@ class Intake:
             if isinstance(edge, Rose):
                 now = self._clock()
                 self.wakes.rose(edge.key, now)
-                is_ours = self._authority.permission(shard_of(*split_key(edge.key))) is not Permission.NONE
+                is_ours = self._is_ours(edge.key)
                 log.info(
                     "demand rose",
                     extra=context(service=edge.key, demand=self.book.seen(edge.key, now), owner=is_ours),
@@ -157,6 +164,9 @@ class Intake:
             else:
                 self.recency.ended(edge.key, self._clock())
                 self._pushes.fell(edge.key)
+
+    def _is_ours(self, key: str) -> bool:
+        return self._authority.permission(shard_of(*split_key(key))) is not Permission.NONE
 
     def _count(self, edges: list[Edge] | None) -> None:
         self.reports["stale" if edges is None else "accepted"] += 1

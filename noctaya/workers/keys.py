@@ -22,7 +22,7 @@ from noctaya.api.names import LABEL_CLIENT_KEYS
 from noctaya.errors import UserError
 from noctaya.kube import Client, Store
 from noctaya.kube.clock import boottime
-from noctaya.kube.errors import AlreadyExists, KubeError, NotFound
+from noctaya.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from noctaya.kube.objects import Object, Secret
 from noctaya.kube.resources import SECRETS
 from noctaya.telemetry import context
@@ -33,6 +33,7 @@ FLEET_KEY: Final = "noctaya-fleet-key"
 FLEET_KEY_ENTRY: Final = "hmac"
 FLEET_KEY_BYTES: Final = 32
 READERS: Final = 4
+DECIDED_POLL_SECONDS: Final = 0.25
 
 Digest = tuple[str, bytes]
 """(who, HMAC-SHA256 of the key); who may be empty."""
@@ -132,7 +133,7 @@ class KeyRing:
                 lambda change: self._on_change(change.subject.namespace, change.subject.name)
             )
             group.create_task(self.watched.run())
-            await self.watched.settled.wait()
+            await self._watch_decided()
             while True:
                 self._nudge.clear()
                 await self._read_due()
@@ -142,6 +143,16 @@ class KeyRing:
                         await self._nudge.wait()
                 except TimeoutError:
                     continue
+
+    async def _watch_decided(self) -> None:
+        """Return when labelled Secrets are known, or when this worker may not list Secrets and so reads each by name."""
+        while not isinstance(self.watched.problem, Forbidden):
+            try:
+                async with asyncio.timeout(DECIDED_POLL_SECONDS):
+                    await self.watched.settled.wait()
+                    return
+            except TimeoutError:
+                continue
 
     async def _read_due(self) -> None:
         wanted, now = self._wanted(), self._clock()

@@ -171,7 +171,7 @@ class ControlLink(control_grpc.ControlServicer):
                 case "wake":
                     is_owner = self._intake.wake(session.pod, session.boot_id, message.wake)
                     session.acknowledge(message.wake.wake_id, is_owner=is_owner)
-                case "ack":
+                case "ack" if message.ack.shard < SHARD_COUNT:
                     session.acknowledged[message.ack.shard] = (message.ack.epoch, message.ack.version)
                 case "nack":
                     self._refused(session, message.nack)
@@ -179,7 +179,7 @@ class ControlLink(control_grpc.ControlServicer):
                     self._intake.bye(session.pod, session.boot_id)
                     return
                 case _:
-                    log.debug("message of an unknown kind", extra=values(gateway=session.pod))
+                    log.debug("message that says nothing to us", extra=values(gateway=session.pod))
 
     def _refused(self, session: Session, nack: control.Nack) -> None:
         reason = (

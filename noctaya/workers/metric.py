@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from noctaya.workers.demand import AtLeast, Demand, Known
+from noctaya.workers.demand import AtLeast, Demand, Known, seen_of
 from noctaya.workers.permission import Permission
 
 METRIC_NAME: Final = "pending"
@@ -73,8 +73,7 @@ class Answers:
         """Whether `key` is active; one gateway's word is enough for yes."""
         answer = self.value(key, demand, permission)
         if isinstance(answer, Silence):
-            seen = demand.value if isinstance(demand, (Known, AtLeast)) else demand.seen
-            return True if seen > 0 and permission is not Permission.NONE else answer
+            return True if seen_of(demand) > 0 and permission is not Permission.NONE else answer
         return answer > 0
 
     def forget(self, key: str) -> None:

@@ -141,8 +141,16 @@ class Publisher:
 
     def _flush(self) -> set[int]:
         dirty, self._dirty = self._dirty, set()
-        shards = {self._enter(key) for key in dirty}
+        shards = {self._try_to_enter(key) for key in dirty}
         return {shard for shard in shards if shard is not None}
+
+    def _try_to_enter(self, key: str) -> int | None:
+        """One strange service must not take ten thousand others' routes with it; what gateways know of it stays."""
+        try:
+            return self._enter(key)
+        except Exception:
+            log.exception("a defect: no route can be made", extra=context(name=key))
+            return None
 
     def _enter(self, key: str) -> int | None:
         service = self._stores.services.get(*split_key(key))

@@ -82,12 +82,16 @@ class Pushes:
         self._pending: dict[str, tuple[int, int]] = {}
         """Per key the serial of its valid entries in `_due` and how many are left: a new edge makes the older ones void."""
 
-    def opened(self, stream: int, key: str, *, is_active: bool, now: float) -> list[Push]:
-        """KEDA opened a stream for `key`."""
+    def opened(
+        self, stream: int, key: str, *, is_active: bool, now: float, may_follow_up: bool = True
+    ) -> list[Push]:
+        """KEDA opened a stream for `key`. `may_follow_up` as in `rose`."""
         self._streams.setdefault(key, {})[stream] = None
         self._key_of[stream] = key
         if not is_active:
             return []
+        if not may_follow_up:
+            return [] if self._is_served(key) else [Push(key, (stream,), Cause.OPENED)]
         self._active.add(key)
         if self._is_served(key):
             self._schedule(key, [now])

@@ -31,8 +31,10 @@ from noctaya.workers.triggers import Triggers
 
 RUN_SECONDS = 60.0
 """Deadline of one run; each of its calls has a shorter one of its own."""
-NOT_PERMITTED_RETRY_SECONDS = 5.0
-"""Whoever gains a shard enqueues it (`enqueue_shard`); this is only the net below."""
+NOT_PERMITTED_RETRY_SECONDS = 60.0
+"""Only a net: a refused run goes on by `permitted`. A standby with ten thousand services must not try them all every moment."""
+STALE_EPOCH_RETRY_SECONDS = 5.0
+"""By then a write has decided whose epoch counts."""
 WORLD_LOOK_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,8 @@ class Reconciler:
             clock=clock,
         )
         self._queue = KeyQueue(jitter)
+        self._refused: set[str] = set()
+        """Services whose run ended for want of permission."""
         self._wake = asyncio.Event()
         self._triggers = Triggers(stores, self._add, forget=self._forget, forget_child=self._applier.forget)
 
@@ -89,6 +93,12 @@ class Reconciler:
     def enqueue_shard(self, shard: int) -> None:
         """A shard was acquired."""
         self._triggers.shard(shard)
+
+    def permitted(self) -> None:
+        """This worker may act again: what was refused meanwhile has its turn."""
+        refused, self._refused = self._refused, set()
+        for key in refused:
+            self._add(key, Priority.BACKLOG, 0.0)
 
     def enqueue_all(self) -> None:
         """Something changed for everybody, such as the scaler's reachability."""
@@ -142,10 +152,11 @@ class Reconciler:
                 return await self._convergence.run(service, failures)
         except NotPermitted as error:
             log.debug("not permitted", extra=context(name=key, reason=error))
+            self._refused.add(key)
             return Result(Outcome.DONE, NOT_PERMITTED_RETRY_SECONDS)
         except StaleEpoch as error:
             log.warning("stale epoch", extra=context(name=key, seen=error.seen, ours=error.ours))
-            return Result(Outcome.DONE, NOT_PERMITTED_RETRY_SECONDS)
+            return Result(Outcome.DONE, STALE_EPOCH_RETRY_SECONDS)
         except (KubeError, TimeoutError) as error:
             self._complain(service, failures, error)
         except Exception:
@@ -187,4 +198,5 @@ class Reconciler:
 
     def _forget(self, key: str) -> None:
         self._queue.forget(key)
+        self._refused.discard(key)
         self._convergence.forget(key)

@@ -20,6 +20,9 @@ from noctaya.workers.objects import LLMService
 
 DEFAULT_HEALTH_PATH: Final = "/health"
 
+LARGEST_BODY_BYTES: Final = 2**63 - 1
+"""What the API's int64 means; a spec that came around the API server may hold more, and a message could not."""
+
 _COLD_START = {"keepalive": control.KEEPALIVE, "reject": control.REJECT}
 _HEARTBEAT = {
     "comment": control.COMMENT,
@@ -78,7 +81,7 @@ def _tell_endpoint(route: control.Service, spec: LLMServiceSpec) -> None:
     endpoint, cold = spec.endpoint, spec.endpoint.cold_start
     route.served_model_name = endpoint.served_model_name or ""
     route.max_queue = endpoint.max_queue
-    route.max_body_bytes = endpoint.max_body_bytes or 0
+    route.max_body_bytes = min(endpoint.max_body_bytes or 0, LARGEST_BODY_BYTES)
     route.queue_timeout_ms = round(endpoint.queue_timeout.seconds * 1000) if endpoint.queue_timeout else 0
     route.activation_timeout_ms = round(spec.scaling.activation_timeout.seconds * 1000)
     route.cold_start_mode = _COLD_START[cold.mode]

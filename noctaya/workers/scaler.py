@@ -23,7 +23,7 @@ from noctaya.api.names import shard_of
 from noctaya.kube.clock import boottime
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, externalscaler, externalscaler_grpc
-from noctaya.workers.demand import Demand
+from noctaya.workers.demand import Demand, seen_of
 from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, target_of
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
@@ -136,7 +136,10 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     async def StreamIsActive(  # noqa: N802
         self, request: externalscaler.ScaledObjectRef, context: Context
     ) -> None:
-        """Only ever `true`. A service unknown here, or not ours, gets a silent stream: an error would cost KEDA a minute."""
+        """Only ever `true`, which is safe from anyone: of a service that is not ours once, when the stream opens on demand.
+
+        A service unknown here gets a silent stream: an error would cost KEDA a minute.
+        """
         await _valid_target(request, context)
         key = f"{request.namespace}/{request.name}"
         self._serial += 1
@@ -144,10 +147,11 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self._streams[number] = stream
         try:
             now = self._clock()
-            active = self._is_known(key) is True and self.answers.is_active(
-                key, self._demand(key, now), self._permission(_shard(request))
-            )
-            self.push(self.pushes.opened(number, key, is_active=active is True, now=now))
+            demand, permission = self._demand(key, now), self._permission(_shard(request))
+            is_ours = permission is not Permission.NONE
+            active = self.answers.is_active(key, demand, permission) if is_ours else seen_of(demand) > 0
+            is_active = active is True and self._is_known(key) is True
+            self.push(self.pushes.opened(number, key, is_active=is_active, now=now, may_follow_up=is_ours))
             await self._send(stream, context)
         finally:
             del self._streams[number]
@@ -158,17 +162,23 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     async def _send(self, stream: _Stream, context: Context) -> None:
         # Staggered, so that thousands of streams opened together do not all come back together.
         ends_in = self._stream_seconds * random.uniform(0.8, 1.0)
-        try:
-            async with asyncio.timeout(ends_in):
-                while not self._is_draining:
+        await self._relay(stream, context, ends_in, until=lambda: self._is_draining)
+        if self._is_draining:
+            # A stream that waits for its turn to end is still the one that KEDA listens to.
+            await self._relay(stream, context, random.uniform(0, self._drain_spread), until=lambda: False)
+
+    async def _relay(
+        self, stream: _Stream, context: Context, seconds: float, *, until: Callable[[], bool]
+    ) -> None:
+        """Write what is pushed to `stream`, for so long or `until` then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not until():
                     await stream.wake.wait()
                     stream.wake.clear()
                     if stream.has_unsent:
                         stream.has_unsent = False
                         await context.write(externalscaler.IsActiveResponse(result=True))
-        except TimeoutError:
-            return
-        await asyncio.sleep(random.uniform(0, self._drain_spread))
 
     # -- what the worker does with it --------------------------------------------------------------------------------
 

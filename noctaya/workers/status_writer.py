@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from noctaya.kube import Client, PatchType
+from noctaya.kube.errors import Conflict
 from noctaya.kube.events import EventRecorder, reference
 from noctaya.kube.objects import format_time
 from noctaya.kube.resources import LLMSERVICES
@@ -69,16 +70,21 @@ class StatusWriter:
         if not differs(service.status, new):
             return False
         permit(f"write the status of {service.key}")
-        self._written[service.key] = await self._client.patch(
-            LLMSERVICES,
-            service.namespace,
-            service.name,
-            {"metadata": {"resourceVersion": service.metadata.resource_version}, "status": as_patch(new)},
-            PatchType.MERGE,
-            into=LLMService,
-            subresource="status",
-            field_manager="noctaya",
-        )
+        try:
+            self._written[service.key] = await self._client.patch(
+                LLMSERVICES,
+                service.namespace,
+                service.name,
+                {"metadata": {"resourceVersion": service.metadata.resource_version}, "status": as_patch(new)},
+                PatchType.MERGE,
+                into=LLMService,
+                subresource="status",
+                field_manager="noctaya",
+            )
+        except Conflict:
+            # What we remember is not the newest, however its version reads: a cluster from a backup counts from lower ones.
+            self.forget(service.key)
+            raise
         about = reference(LLMSERVICES, service)
         for note in transitions(service.status, new):
             self._recorder.record(about, note.reason, note.message, note.type)

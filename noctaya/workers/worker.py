@@ -1,7 +1,7 @@
 """One worker, put together: which part asks which. Nothing is decided here.
 
-`Worker` builds the parts, `run` runs them until it is told to stop, then drains: KEDA's streams end with OK, gateways hear
-Drain, reconciling stops, the Lease is released, the ports close.
+`Worker` builds the parts, `run` runs them until it is told to stop, then drains: reconciling stops, the Lease is released, so
+that the next worker acts meanwhile, KEDA's streams end with OK, gateways hear Drain, the ports close.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from noctaya.api.names import shard_of
 from noctaya.kube import Change, Client
 from noctaya.kube.clock import boottime
 from noctaya.kube.leases import Leases
+from noctaya.kube.objects import Deployment
 from noctaya.leader import Identity, Renewal, Tenure, Timing
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, control_grpc, externalscaler_grpc
@@ -28,7 +29,7 @@ from noctaya.workers.keys import KeyRing, SecretName
 from noctaya.workers.link import ControlLink, FleetFacts
 from noctaya.workers.listening import bind, listening
 from noctaya.workers.metrics import registry
-from noctaya.workers.objects import LLMService, split_key
+from noctaya.workers.objects import LLMService, service_key, split_key
 from noctaya.workers.ownership import LEASE, Ownership
 from noctaya.workers.permission import Permission
 from noctaya.workers.problems import Problem, Problems, store_problems
@@ -176,9 +177,10 @@ class Worker:
 
     async def _work(self, stop: asyncio.Event, started: Callable[[Worker], None]) -> None:
         self.stores.services.subscribe(self._service_changed)
+        self.stores.deployments.subscribe(self._deployment_changed)
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(work, name=name)
+            tasks = {
+                name: group.create_task(work, name=name)
                 for name, work in {
                     "stores": self.stores.run(),
                     "tenure": self._hold_tenure(),
@@ -188,7 +190,7 @@ class Worker:
                     "probe": self.probe.run(),
                     "reconcile": self.reconciler.run(self.settings.reconcile.concurrency),
                 }.items()
-            ]
+            }
             log.info(
                 "worker started",
                 extra=context(
@@ -200,11 +202,18 @@ class Worker:
             started(self)
             await stop.wait()
             log.info("worker draining", extra=context(streams=self.scaler.stream_count))
+            await self._resign(tasks["reconcile"], tasks["tenure"])
             await asyncio.gather(self.scaler.drain(), self.link.drain(self.settings.control.drain_seconds))
-            for task in tasks:
+            for task in tasks.values():
                 task.cancel()
-        await self.renewal.leave()
         log.info("worker stopped")
+
+    async def _resign(self, *acting: asyncio.Task[None]) -> None:
+        """Stop what acts by the Lease, then release it."""
+        for task in acting:
+            task.cancel()
+        await asyncio.wait(acting)
+        await self.renewal.leave()
 
     async def _hold_tenure(self) -> None:
         # The epoch must be above every one that a status carries, so those are read first.
@@ -227,6 +236,8 @@ class Worker:
         self.link.ownership_changed()
         if now[0] is Permission.ACT and (before[0] is Permission.NONE or before[1] != now[1]):
             self.reconciler.enqueue_all()
+        elif now[0] is Permission.ACT:
+            self.reconciler.permitted()
 
     def _service_changed(self, change: Change[LLMService]) -> None:
         if change.new is None:
@@ -235,6 +246,11 @@ class Worker:
         else:
             service = change.new
             self.ownership.see_epoch(shard_of(service.namespace, service.name), service.status.shard_epoch)
+
+    def _deployment_changed(self, change: Change[Deployment]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and old.spec.replicas > 0 and new.spec.replicas == 0:
+            self.intake.slept(service_key(new.namespace, new.name))
 
     def _routes_changed(self, shards: set[int]) -> None:
         self.link.routes_changed(shards)
@@ -275,10 +291,13 @@ class Worker:
             )
         since = self.intake.unknown_since
         if since is not None and boottime() - since > ALERT_SECONDS:
-            silent = ", ".join(self.intake.book.silent_gateways(boottime()) or ())
-            yield Problem(
-                "DemandUnknown", f"demand is not known for 5 min: gateway {silent} runs and does not report."
+            silent = self.intake.book.silent_gateways(boottime())
+            reason = (
+                "the API server does not show the gateways' pods."
+                if silent is None
+                else f"gateway {', '.join(silent)} runs and does not report."
             )
+            yield Problem("DemandUnknown", f"demand is not known for 5 min: {reason}")
 
     def _parts(self) -> Parts:
         return Parts(

@@ -63,8 +63,8 @@ async def test_leaving_a_watch_early_closes_its_connection(server: FakeServer, c
     async with client.watch(PODS, resource_version="100"):
         transport = server.streams[0].transport
         assert not transport.is_closing()
-    server.put("pods", "a")  # the server notices when it writes
     while server.streams:
+        server.put("pods", "a")  # the server notices when it writes, but not always at the first time
         await client.version()
 
 

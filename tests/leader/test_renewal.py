@@ -11,6 +11,7 @@ import msgspec
 from noctaya.kube.errors import AlreadyExists, Call, Conflict, NotFound, Unavailable
 from noctaya.kube.objects import Lease
 from noctaya.leader import Identity, Renewal, Standing, Tenure, Timing
+from noctaya.leader.tenure import Tick
 
 CALL = Call("test", "leases noctaya-leader")
 TIMING = Timing(0.05, 0.4, 0.5, observe_every=0.02, observed_gap=1.0, retry_after=0.02)
@@ -53,6 +54,19 @@ class Leases:
         metadata = msgspec.structs.replace(lease.metadata, resource_version=str(self.writes))
         self.lease = Lease(metadata=metadata, spec=lease.spec)
         return self.lease
+
+
+class SlowLeases(Leases):
+    """Its answers take their time, on a clock of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.takes_seconds = 0.0
+
+    async def replace(self, lease: Lease) -> Lease:
+        self.now += self.takes_seconds
+        return await super().replace(lease)
 
 
 @asynccontextmanager
@@ -105,6 +119,24 @@ async def test_an_api_server_that_is_gone_means_grow_and_its_return_means_act_ag
         leases.is_down = False
         await until(lambda: standing(renewal) is Standing.ACT)
         assert renewal.tenure.epoch == 1
+
+
+async def test_a_deadline_that_passes_while_a_renewal_is_under_way_is_announced_all_the_same() -> None:
+    """Who was refused meanwhile waits for the announcement that follows."""
+    leases, heard = SlowLeases(), list[Standing]()
+    tenure = Tenure(Identity("w0", "uid-w0", "n"), Timing(), is_first=True)
+    renewal = Renewal(
+        tenure,
+        leases,
+        namespace="sys",
+        name="noctaya-leader",
+        on_change=lambda: heard.append(tenure.standing(leases.now)),
+        clock=lambda: leases.now,
+    )
+    await renewal._perform(Tick())
+    leases.now, leases.takes_seconds = 2.5, 4.0
+    await renewal._perform(Tick())
+    assert heard == [Standing.ACT, Standing.GROW, Standing.ACT]
 
 
 async def test_a_second_one_takes_over_when_the_first_falls_silent() -> None:

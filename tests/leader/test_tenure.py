@@ -236,6 +236,33 @@ def test_leaving_releases_the_lease_and_keeps_the_epoch() -> None:
     assert tenure.on(Tick(), 50.0) == []
 
 
+def test_a_lease_that_is_gone_is_taken_at_once_only_while_nobody_else_can_have_had_it() -> None:
+    """Cut off for longer than the others wait, somebody may have taken over before the Lease was deleted."""
+    for now, expected in ((5.0, [Write(str(ME), 4, None)]), (20.0, [])):
+        tenure = holding(epoch=3)
+        tenure.on(Tick(), now)
+        assert tenure.on(Refused(), now) == [Read()]
+        assert tenure.on(Seen(None), now) == expected
+        assert tenure.standing(now) is Standing.NONE
+
+
+def test_leaving_in_the_middle_of_a_renewal_still_releases_the_lease() -> None:
+    tenure = holding(epoch=3)
+    assert tenure.on(Tick(), 2.5) == [Write(str(ME), 3, "8")]  # given up by its sender, and it lands
+    assert tenure.on(Leaving(), 2.6) == [Write("", 3, "8")]
+    assert tenure.on(Refused(), 2.7) == [Read()]
+    assert tenure.on(Seen(LeaseView(str(ME), 3, "9")), 2.8) == [Write("", 3, "9")]
+    assert tenure.on(Refused(), 2.9) == []
+    assert tenure.standing(2.9) is Standing.NONE
+
+
+def test_leaving_never_releases_the_lease_of_another() -> None:
+    tenure = holding(epoch=3)
+    tenure.on(Leaving(), 2.6)
+    assert tenure.on(Refused(), 2.7) == [Read()]
+    assert tenure.on(Seen(LeaseView("w1_bbbbbbbb_x", 4, "9")), 2.8) == []
+
+
 def test_leaving_without_the_lease_writes_nothing() -> None:
     assert Tenure(ME, TIMING).on(Leaving(), 0.0) == []
 

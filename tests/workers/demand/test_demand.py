@@ -177,6 +177,41 @@ def test_without_any_gateway_zero_is_known_only_after_some_time() -> None:
     assert book.demand(KEY, START + 10) == Known(0)
 
 
+def test_a_gateway_that_cannot_reach_us_is_unknown_at_once_however_fresh_its_report() -> None:
+    """Whatever it takes on from now on, we cannot hear of: a zero from before the cut is no zero."""
+    book = book_with(G0, G1)
+    book.report(G0, "b0", 1, {KEY: Share(2)}, START)
+    book.report(G1, "b0", 1, {}, START)
+    book.closed(G1, "b0", 1, START + 1)
+    assert book.demand("ai/other", START + 1) == AtLeast(0)
+    assert book.demand(KEY, START + 1) == AtLeast(2)
+    book.hello(G1, "b0", 7, START + 2)
+    assert book.demand("ai/other", START + 2) == Known(0)
+
+
+def test_while_the_apis_view_of_the_gateways_is_not_followed_nothing_is_known() -> None:
+    """A gateway that started meanwhile may hold requests, and nobody shows it."""
+    book = book_with(G0)
+    book.report(G0, "b0", 1, {KEY: Share(2)}, START)
+    book.follow(False, START + 1)
+    assert book.demand(KEY, START + 1) == AtLeast(2)
+    assert book.demand("ai/other", START + 1) == AtLeast(0)
+    assert book.silent_gateways(START + 1) is None
+    book.follow(True, START + 2)
+    assert book.demand("ai/other", START + 2) == Known(0)
+
+
+def test_a_lease_that_ran_out_is_told_as_the_end_of_demand() -> None:
+    book = book_with(G0)
+    assert book.report(G0, "b0", 1, {KEY: Share(0, START + 2)}, START) == [Rose(KEY)]
+    assert book.sweep(START + 1) == []
+    assert book.report(G0, "b0", 2, {}, START + 2) == []
+    assert book.sweep(START + 2.5) == [Fell(KEY)]
+    assert book.sweep(START + 3) == []
+    assert book.report(G0, "b0", 3, {KEY: Share(1)}, START + 4) == [Rose(KEY)]
+    assert book.sweep(START + 5) == []
+
+
 def pod(state: ContainerState, *, last: ContainerState | None = None, phase: str = "Running") -> Pod:
     status = ContainerStatus(
         name="gateway", state=state, last_state=last or ContainerState(), container_id="c1"

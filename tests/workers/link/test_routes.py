@@ -182,6 +182,16 @@ def test_a_route_carries_what_the_spec_says() -> None:
     assert route.created_at == 1767225600
 
 
+def test_limits_beyond_the_wires_numbers_are_cut_to_them() -> None:
+    slim, model = service(
+        endpoint={"maxBodyBytes": 2**70, "queueTimeout": "2562047h"},
+        scaling={"activationTimeout": "2562047h"},
+    )
+    route = route_of(slim, model.spec, None, [], Access())
+    assert route.max_body_bytes == 2**63 - 1
+    assert route.activation_timeout_ms == route.queue_timeout_ms == 2562047 * 3_600_000
+
+
 def test_an_invalid_spec_is_told_without_endpoints_and_lets_nobody_in() -> None:
     slim, _ = service()
     route = route_of(slim, None, None, [pod("p")], Access())

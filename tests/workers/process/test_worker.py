@@ -18,13 +18,22 @@ import grpc
 import pytest
 
 from noctaya.api.names import shard_of
+from noctaya.kube.clock import boottime
+from noctaya.kube.errors import Call, Forbidden
+from noctaya.kube.reflector import WatchEnded
 from noctaya.kube.resources import CONFIGMAPS, LEASES, PODS, SCALEDOBJECTS, SECRETS
+from noctaya.wire import control
+from noctaya.workers import publisher
 from noctaya.workers.listening import PortInUse
 from noctaya.workers.main import serve
+from noctaya.workers.objects import LLMService
 from noctaya.workers.ownership import ShardMapMismatch
+from noctaya.workers.pushes import Cause
+from noctaya.workers.routes import route_of
 from noctaya.workers.settings import (
     AdminSettings,
     ControlSettings,
+    DemandSettings,
     KubeSettings,
     PodSettings,
     ScalerSettings,
@@ -226,6 +235,117 @@ async def test_a_worker_leaves_the_lease_free_and_ends_keda_streams_with_ok(
     lease = await cluster.client.get(LEASES, SYSTEM, "noctaya-leader")
     assert lease["spec"].get("holderIdentity", "") == ""
     assert lease["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_request_that_comes_as_the_model_is_put_to_sleep_wakes_it_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The last push was a moment ago and counted for the replicas that are going: without another, KEDA's poll decides."""
+    await gateway_pod(cluster)
+    async with worker(settings(tmp_path)) as running_worker:
+        await cluster.runtime()
+        await cluster.service()
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+        async with (
+            gateway(running_worker.ports["control"]) as client,
+            keda(running_worker.ports["scaler"]) as scaler,
+            scaler.stream() as stream,
+        ):
+            await client.hello()
+            await eventually(lambda: running_worker.scaler.stream_count == 1)
+            await client.wake("qwen")
+            await eventually(lambda: stream.values == [True])
+            await cluster.scale(1)
+            deployments = running_worker.stores.deployments
+            await eventually(lambda: (found := deployments.get("ai", "qwen")) and found.spec.replicas == 1)
+            await client.report()
+            await client.wake("qwen")
+            await eventually(lambda: running_worker.intake.book.seen("ai/qwen", 0) == 1)
+            await asyncio.sleep(1.0)  # until the policy's gap between two edges is over
+            assert stream.values == [True]
+            await cluster.scale(0)
+            await eventually(lambda: stream.values == [True, True])
+            assert running_worker.scaler.pushed[Cause.EDGE] == 2, (
+                "at once, and not when a re-assertion is due"
+            )
+
+
+async def test_a_worker_that_leaves_lets_the_next_one_act_before_its_streams_have_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    port = free_port()
+    slow = ScalerSettings(
+        host="127.0.0.1", port=port, probe_address=f"127.0.0.1:{port}", drain_spread_seconds=30.0
+    )
+    leaving = asyncio.Event()
+    first_chosen = settings(
+        tmp_path, pod=PodSettings(namespace=SYSTEM, name="w1", uid="uid1uid1-1"), scaler=slow
+    )
+    first_started = asyncio.get_running_loop().create_future()
+    first = asyncio.create_task(serve(first_chosen, leaving, started=first_started.set_result))
+    ports = (await first_started).ports
+    try:
+        async with (
+            worker(settings(tmp_path)) as second,
+            keda(ports["scaler"]) as scaler,
+            scaler.stream(),
+            scaler.stream("other"),
+            scaler.stream("third"),
+        ):
+            await eventually(lambda: first_started.result().scaler.stream_count == 3)
+            await eventually(lambda: first_started.result().ownership.permission(0).value == "act")
+            leaving.set()
+            await eventually(lambda: second.ownership.permission(0).value == "act", 5.0)
+            assert not first.done()
+    finally:
+        leaving.set()
+        await asyncio.wait_for(first, 10.0)
+
+
+async def test_while_the_gateways_cannot_be_listed_zero_is_not_told(cluster: Cluster, tmp_path: Path) -> None:
+    """RBAC refuses pods from some moment on: a gateway that starts then may hold requests that nobody knows of."""
+    await gateway_pod(cluster)
+    patient = settings(tmp_path, demand=DemandSettings(stale_after_seconds=60.0))
+    async with worker(patient) as running_worker:
+        await cluster.runtime()
+        await cluster.service()
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+        async with (
+            gateway(running_worker.ports["control"]) as client,
+            keda(running_worker.ports["scaler"]) as scaler,
+        ):
+            await client.hello()
+            await client.report()
+            await eventually(lambda: running_worker.intake.book.is_known(boottime()))
+            assert await scaler.is_active() is False
+            call = Call("list", "pods")
+            lost: Any = WatchEnded(Forbidden(call, "HTTP 403 Forbidden"))
+            running_worker.stores.gateways._core.on(lost, boottime())
+            await eventually(lambda: not running_worker.intake.book.is_known(boottime()))
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await scaler.is_active()
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_one_service_whose_route_cannot_be_made_stops_no_other(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defective(service: LLMService, *rest: Any) -> control.Service:
+        if service.name == "odd":
+            raise ValueError("Value out of range")
+        return route_of(service, *rest)
+
+    monkeypatch.setattr(publisher, "route_of", defective)
+    async with (
+        worker(settings(tmp_path)) as running_worker,
+        gateway(running_worker.ports["control"]) as client,
+    ):
+        await cluster.runtime()
+        await client.hello()
+        for name in ("odd", "qwen"):
+            await cluster.service(name)
+        await eventually(lambda: client.service("ai/qwen"))
+        assert client.service("ai/odd") is None
 
 
 async def test_a_second_worker_waits_and_takes_over_with_the_next_epoch(

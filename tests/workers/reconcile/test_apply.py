@@ -241,6 +241,57 @@ async def test_a_status_of_a_higher_epoch_belongs_to_another_worker(cluster: Clu
     assert await cluster.status() == {"shardEpoch": 8}
 
 
+async def test_an_epoch_that_nobody_can_have_reached_blocks_no_service(cluster: Cluster) -> None:
+    await cluster.runtime()
+    await cluster.service()
+    absurd = {"status": {"shardEpoch": 2**40}}
+    await cluster.client.patch(LLMSERVICES, "ai", "qwen", absurd, subresource="status")
+    async with cluster.reconciling():
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+
+        async def corrected() -> bool:
+            return (await cluster.status()).get("shardEpoch") == 7
+
+        await until(corrected)
+
+
+async def test_children_of_a_deleted_namesake_are_waited_for_and_not_called_a_conflict(
+    cluster: Cluster,
+) -> None:
+    await cluster.runtime()
+    await cluster.service()
+    async with cluster.reconciling():
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+    await cluster.client.delete(LLMSERVICES, "ai", "qwen")
+    fresh = await cluster.service()
+    async with cluster.reconciling():
+        # Nobody collects garbage here: the old children stay until the test plays the collector.
+        await until(lambda: _is(cluster, "Degraded", "False"))
+        for kind, name in (
+            (DEPLOYMENTS, "qwen"), (SERVICES, "qwen"), (SERVICES, "qwen-backend"), (SCALEDOBJECTS, "qwen"),
+        ):  # fmt: skip
+            await cluster.client.delete(kind, "ai", name)
+
+        async def made_anew() -> bool:
+            owners = (await cluster.get(SCALEDOBJECTS))["metadata"]["ownerReferences"]
+            return bool(owners[0]["uid"] == fresh["metadata"]["uid"])
+
+        await until(made_anew)
+    assert "NameConflict" not in await cluster.events()
+
+
+async def test_a_worker_that_was_refused_goes_on_as_soon_as_it_may(cluster: Cluster) -> None:
+    await cluster.runtime()
+    await cluster.service()
+    cluster.owner.granted = Permission.GROW
+    async with cluster.reconciling() as reconciler:
+        await until(lambda: _holds(cluster.owner.asked > 0))
+        await asyncio.sleep(0.1)
+        cluster.owner.granted = Permission.ACT
+        reconciler.permitted()
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+
+
 async def test_a_service_that_is_being_deleted_is_left_to_the_garbage_collector(cluster: Cluster) -> None:
     await cluster.runtime()
     await cluster.service()
@@ -299,6 +350,31 @@ async def test_a_namesake_made_meanwhile_is_not_forced(
     found = await cluster.get(SERVICES)
     assert found["spec"]["selector"] == {"app": "theirs"}
     assert "ownerReferences" not in found["metadata"]
+
+
+async def test_an_apply_that_was_overtaken_changes_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that stood still between its look and its write: its successor has applied a newer spec meanwhile."""
+    await cluster.runtime()
+    await cluster.service()
+    async with cluster.reconciling():
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+    seen = await cluster.get(DEPLOYMENTS)
+    owner = seen["metadata"]["ownerReferences"][0]["uid"]
+    newer = rendering(llmservice(), inferenceruntime(container={"image": "vllm:new"})).deployment
+    stale = rendering(llmservice(), inferenceruntime(container={"image": "vllm:stale"})).deployment
+    for child in (newer, stale):
+        child.body["metadata"]["ownerReferences"][0]["uid"] = owner
+    await Applier(cluster.client).ensure(newer, None, owner, lambda what: None)
+
+    async def read_before(self: Applier, child: Child) -> dict[str, Any]:
+        return seen
+
+    monkeypatch.setattr(Applier, "_get", read_before)
+    with pytest.raises(Conflict):
+        await Applier(cluster.client).ensure(stale, None, owner, lambda what: None)
+    assert await _image(cluster) == "vllm:new"
 
 
 async def _is(cluster: Cluster, type_: str, status: str) -> bool:

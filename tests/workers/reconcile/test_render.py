@@ -92,6 +92,16 @@ def test_a_deployments_body_never_holds_replicas() -> None:
     assert children.deployment.first_replicas == 0
 
 
+def test_a_startup_budget_longer_than_kubernetes_can_count_is_cut() -> None:
+    probe = {
+        "httpGet": {"path": "/health", "port": "http"},
+        "periodSeconds": 2**20,
+        "failureThreshold": 2**20,
+    }
+    body = rendering(llmservice(), inferenceruntime(health={"startup": probe})).deployment.body
+    assert body["spec"]["progressDeadlineSeconds"] == 2**31 - 1
+
+
 @given(setting=st.integers(5, 600), cooldown=st.integers(0, 3600))
 def test_the_cooldown_holds_at_least_two_polls(setting: int, cooldown: int) -> None:
     interval = polling_interval(setting, cooldown)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from noctaya.kube.errors import Call, Unavailable
+from noctaya.kube.errors import Call, KindNotServed, Unavailable
+from noctaya.kube.reflector import WatchEnded
 from noctaya.kube.resources import DEPLOYMENTS, INFERENCERUNTIMES, LLMSERVICES, PODS, SCALEDOBJECTS
 from noctaya.local.keda import crds as keda_crds
 from noctaya.workers import queue
@@ -96,6 +97,30 @@ async def test_without_keda_the_worker_works_and_says_so_until_keda_comes(tmp_pa
             await until(lambda: cluster.get(SCALEDOBJECTS))
             await cluster.keda_says("True")
             await until(says(cluster, "AutoscalingReady", "True", "ScaledObjectApplied"))
+
+
+async def test_a_kind_that_is_gone_for_a_moment_is_no_news_and_one_that_stays_gone_is(
+    cluster: Cluster,
+) -> None:
+    """An API server that lags behind its siblings says 404 for a kind that they serve."""
+    await cluster.gateway()
+    await cluster.runtime()
+    await cluster.service()
+    async with cluster.reconciling() as reconciler:
+        await until(lambda: cluster.get(SCALEDOBJECTS))
+        await cluster.keda_says("True")
+        await until(says(cluster, "AutoscalingReady", "True", "ScaledObjectApplied"))
+        await until(lambda: _holds(reconciler.backlog == 0))
+        copy = reconciler._stores.scaledobjects._core
+        copy.on(WatchEnded(KindNotServed(Call("watch", "scaledobjects.keda.sh"), "404")), 0.0)
+        # It was looked at, and will be again in a minute.
+        await until(lambda: _holds(reconciler.backlog == 1))
+        assert (await cluster.condition("AutoscalingReady"))["status"] == "True"
+        cluster.ahead_seconds += 61.0
+        reconciler.enqueue("ai/qwen")
+        await until(says(cluster, "AutoscalingReady", "False", "AutoscalingUnavailable"))
+        copy.serves = True
+        await until(says(cluster, "AutoscalingReady", "True", "ScaledObjectApplied"))
 
 
 async def test_no_scaled_object_is_made_before_the_scaler_answers_by_its_name(cluster: Cluster) -> None:

@@ -38,6 +38,7 @@ async def serving(
     stream_seconds: float = 900.0,
     options: tuple[tuple[str, int], ...] = SCALER_OPTIONS,
     recency: Recency | None = None,
+    drain_spread_seconds: float = 0.05,
 ) -> AsyncIterator[tuple[ExternalScaler, Keda]]:
     scaler = ExternalScaler(
         demand=lambda key, now: world.demand,
@@ -45,7 +46,7 @@ async def serving(
         is_known=lambda key: world.known,
         pushes=Pushes(lambda key: False),
         stream_seconds=stream_seconds,
-        drain_spread_seconds=0.05,
+        drain_spread_seconds=drain_spread_seconds,
         recency=recency,
         clock=lambda: world.now,
     )
@@ -131,16 +132,32 @@ async def test_a_stream_says_true_on_an_edge_and_never_false() -> None:
         await until(lambda: stream.values == [True, True])
 
 
-async def test_a_stream_that_opens_on_demand_says_true_at_once_and_not_when_the_shard_is_not_ours() -> None:
+async def test_a_stream_that_opens_on_demand_says_true_at_once() -> None:
     world = World()
     world.demand = Known(1)
+    async with serving(world) as (scaler, client), client.stream() as stream:
+        await until(lambda: stream.values == [True])
+        assert scaler.pushes.next_at(world.now) == world.now + 3.0, "it is re-asserted"
+
+
+async def test_a_stream_that_opens_on_demand_of_another_workers_shard_says_true_once() -> None:
+    """Its owner has pushed to the streams of then; KEDA has opened this one since, and nobody else would tell it."""
+    world = World()
+    world.permission, world.demand = Permission.NONE, Unknown(seen=1)
+    async with serving(world) as (scaler, client), client.stream() as stream, client.stream("other"):
+        await until(lambda: stream.values == [True])
+        assert scaler.pushes.next_at(world.now) is None, "the rest is its owner's business"
+
+
+async def test_a_stream_that_opens_without_demand_or_for_a_stranger_stays_silent() -> None:
+    world = World()
     async with serving(world) as (scaler, client):
-        async with client.stream() as stream:
-            await until(lambda: stream.values == [True])
-        world.permission = Permission.NONE
-        async with client.stream() as silent, client.stream("other"):
-            await until(lambda: scaler.stream_count >= 2)
-            assert silent.values == []
+        async with client.stream() as quiet:
+            await until(lambda: scaler.stream_count == 1)
+            world.demand, world.known = Known(1), False
+            async with client.stream("stranger") as strange:
+                await until(lambda: scaler.stream_count == 2)
+                assert (quiet.values, strange.values) == ([], [])
 
 
 async def test_a_client_that_goes_is_forgotten() -> None:
@@ -158,6 +175,17 @@ async def test_streams_end_with_ok_on_drain() -> None:
         await until(lambda: stream.ended and other.ended)
         assert (stream.ended, other.ended) == (grpc.StatusCode.OK, grpc.StatusCode.OK)
         assert await client.is_active() is False
+
+
+async def test_a_push_while_streams_wait_for_their_turn_to_end_is_not_lost() -> None:
+    async with serving(World(), drain_spread_seconds=0.6) as (scaler, client), client.stream() as stream:
+        await until(lambda: scaler.stream_count == 1)
+        draining = asyncio.create_task(scaler.drain())
+        await asyncio.sleep(0.02)
+        scaler.push(scaler.pushes.rose(KEY, 2000.0))
+        await draining
+        await until(lambda: stream.ended)
+        assert (stream.values, stream.ended) == ([True], grpc.StatusCode.OK)
 
 
 async def test_streams_end_with_ok_after_their_time() -> None:
