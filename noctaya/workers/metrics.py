@@ -101,7 +101,7 @@ class WorkerCollector(Collector):
     def _work(self) -> Iterator[Metric]:
         parts = self._parts
         yield _gauge(
-            "noctaya_worker_backlog", "Services that wait to be reconciled.", parts.reconciler.backlog
+            "noctaya_worker_backlog", "Services that are due to be reconciled and wait.", parts.reconciler.due
         )
         yield _gauge("noctaya_worker_services", "LLMServices in the cluster.", len(parts.stores.services))
         family = GaugeMetricFamily(

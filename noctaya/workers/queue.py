@@ -64,6 +64,11 @@ class KeyQueue:
         """How many keys wait, whether due or not."""
         return len(self._waiting) + len(self._again)
 
+    def due(self, now: float) -> int:
+        """How many keys could run now, were there hands: what was put off for later is no backlog."""
+        waiting = sum(entry.due <= now for entry in self._waiting.values())
+        return waiting + sum(due <= now for _, due in self._again.values())
+
     @property
     def in_flight(self) -> frozenset[str]:
         """Keys that were taken and not yet finished."""

@@ -86,6 +86,11 @@ class Reconciler:
         """How many services wait for their turn, now or later."""
         return len(self._queue)
 
+    @property
+    def due(self) -> int:
+        """How many services could be reconciled now and wait for their turn."""
+        return self._queue.due(self._clock())
+
     def enqueue(self, key: str, priority: Priority = Priority.CHANGED) -> None:
         """Something outside the stores changed for `key`, such as who wins a name."""
         self._add(key, priority, 0.0)

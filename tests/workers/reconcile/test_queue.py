@@ -13,6 +13,16 @@ from noctaya.workers.queue import BACKOFF_LAST_SECONDS, USER_ERROR_SECONDS, KeyQ
 KEYS = st.sampled_from(["a/1", "a/2", "b/1", "b/2"])
 
 
+def test_what_was_put_off_is_no_backlog_until_it_is_due() -> None:
+    queue = KeyQueue()
+    queue.add("now", 0)
+    queue.add("later", 0, delay_seconds=10)
+    assert (len(queue), queue.due(0), queue.due(10)) == (2, 1, 2)
+    assert queue.take(0) == "now"
+    queue.add("now", 0)
+    assert queue.due(0) == 1
+
+
 def test_the_woken_go_before_the_changed_and_those_before_the_backlog() -> None:
     queue = KeyQueue()
     queue.add("backlog", 0, Priority.BACKLOG)
