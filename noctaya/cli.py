@@ -5,6 +5,7 @@ pays for nothing. A `NoctayaError` becomes one sentence on standard error; a use
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 
 CRD_DIRECTORY = Path("deploy/kustomize/crd")
+LAST_PORT = 65535
 
 
 @app.command()
@@ -58,10 +60,16 @@ StateOption = Annotated[
     ),
 ]
 PortOption = Annotated[
-    int, typer.Option("--port", help="Port of the gateways on 127.0.0.1; 0 picks a free one.")
+    int,
+    typer.Option(
+        "--port", min=0, max=LAST_PORT, help="Port of the gateways on 127.0.0.1; 0 picks a free one."
+    ),
 ]
 ApiPortOption = Annotated[
-    int, typer.Option("--api-port", help="Port of the API server on 127.0.0.1; 0 picks a free one.")
+    int,
+    typer.Option(
+        "--api-port", min=0, max=LAST_PORT, help="Port of the API server on 127.0.0.1; 0 picks a free one."
+    ),
 ]
 GatewaysOption = Annotated[int, typer.Option("--gateways", min=1, max=8, help="How many gateways.")]
 KubeconfigOption = Annotated[
@@ -133,8 +141,19 @@ def version(as_json: Annotated[bool, typer.Option("--json", help="As a JSON obje
     typer.echo(json.dumps({"noctaya": __version__}) if as_json else f"noctaya {__version__}")
 
 
+def open_standard_streams() -> None:
+    """Open what the caller closed (`>&-`): the next socket would take its number, and the event loop forbids that."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))
+
+
 def main() -> None:
     """Entry point of the console script."""
+    open_standard_streams()
     try:
         app()
     except UserError as error:

@@ -92,12 +92,17 @@ def refuse_unknown(role: type[RoleSettings], environment: Mapping[str, str]) -> 
     """Raise `InvalidSettings` for the first `NOCTAYA_` variable that `role` does not know."""
     known = set(variables(role))
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in known or SERVICE_LINK.search(name):
+        if not name.startswith(PREFIX) or name in known or is_service_link(name):
             continue
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         raise InvalidSettings(
             f"{name} is not a setting of Noctaya. Did you mean {nearest[0]}? Rename or unset it and start again."
         )
+
+
+def is_service_link(name: str) -> bool:
+    """Whether Kubernetes may have put `name` there for a Service; a name with our delimiter is meant for us."""
+    return DELIMITER not in name and SERVICE_LINK.search(name) is not None
 
 
 def variables(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[str]:

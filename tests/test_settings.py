@@ -44,6 +44,11 @@ def test_variables_that_kubernetes_injects_for_our_services_are_no_settings(name
     refuse_unknown(Role, {name: "10.0.0.1"})
 
 
+def test_a_mistyped_setting_that_looks_like_a_service_link_is_refused() -> None:
+    with pytest.raises(InvalidSettings, match="NOCTAYA_LINK__PORT"):
+        refuse_unknown(Role, {"NOCTAYA_LINK__PORT": "1"})
+
+
 def test_variables_of_other_programs_are_none_of_our_business() -> None:
     refuse_unknown(Role, {"PATH": "/bin", "NOCTAYAX": "1"})
 

@@ -6,10 +6,10 @@ still answers, so that nothing outlives the context, whatever ended it.
 
 import asyncio
 import contextlib
+import errno
 import random
-import shutil
 import socket
-import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +22,27 @@ from noctaya.api.crds import crds
 from noctaya.kube import resources
 from noctaya.kube.client import Client
 from noctaya.kube.config import ClusterConfig
+from noctaya.kube.errors import KubeError
 from noctaya.kube.resources import Resource
 from noctaya.local.agent import NodeAgent, default_images
 from noctaya.local.apiserver import ApiServer
 from noctaya.local.background import background
 from noctaya.local.controllers import ControllerSettings, run_all
-from noctaya.local.errors import ExampleInvalid, NotReadyInTime, PortInUse
+from noctaya.local.errors import ExampleInvalid, NotReadyInTime, PortInUse, PortRefused
 from noctaya.local.keda import KedaStandIn
 from noctaya.local.keda import crds as keda_crds
 from noctaya.local.narrator import Narrator
+from noctaya.local.restored import forget_processes
 from noctaya.local.settings import LocalSettings
 from noctaya.local.system import SYSTEM_NAMESPACE, system_objects
+from noctaya.local.workdir import kubeconfig_path, working_directory
 
 FIELD_MANAGER = "noctaya-local"
 NODE_PORTS = range(30000, 32768)
 POLL_SECONDS = 0.05
+LAST_LINES = 3
+
+Object = dict[str, Any]
 
 KINDS: dict[tuple[str, str], Resource] = {
     (resource.api_version, resource.kind): resource
@@ -73,54 +79,80 @@ class LocalCluster:
                 resource, namespace, metadata["name"], body, field_manager=FIELD_MANAGER, force=True
             )
 
-    async def wait_ready(self, deployment: str, replicas: int, timeout_seconds: float) -> None:
-        """Return when `deployment` of the system namespace has `replicas` ready pods.
+    async def wait_ready(self, component: str, replicas: int, timeout_seconds: float) -> None:
+        """Return when `replicas` pods of `component` (worker, gateway) are ready.
 
         Raises:
-            NotReadyInTime: it has not, after `timeout_seconds`; the message says where to look.
+            NotReadyInTime: they are not after `timeout_seconds`, or one ends again and again; the message has its last words.
         """
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while True:
-                    found = await self.client.get(resources.DEPLOYMENTS, SYSTEM_NAMESPACE, deployment)
-                    if found.get("status", {}).get("readyReplicas", 0) >= replicas:
-                        return
-                    await asyncio.sleep(POLL_SECONDS)
-        except TimeoutError as error:
-            raise NotReadyInTime(deployment, timeout_seconds, self.work_dir) from error
+        selector = f"app.kubernetes.io/component={component}"
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            found = await self.client.list(resources.PODS, SYSTEM_NAMESPACE, label_selector=selector)
+            if sum(map(is_ready, found.items)) >= replicas:
+                return
+            left = deadline - time.monotonic()
+            if left < 0 or any(map(is_crash_looping, found.items)):
+                words = "; ".join([await self._last_words(pod) for pod in found.items]) or "it has no pods"
+                raise NotReadyInTime(f"noctaya-{component}", timeout_seconds - max(left, 0.0), words)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _last_words(self, pod: Object) -> str:
+        """The end of a pod's log: of this attempt, else of the one before. The log goes with the cluster."""
+        name = pod["metadata"]["name"]
+        path = resources.PODS.path(SYSTEM_NAMESPACE, name, "log")
+        for previous in ("false", "true"):
+            query = {"tailLines": str(LAST_LINES), "previous": previous}
+            with contextlib.suppress(KubeError):
+                log = await self.client.raw("GET", path, query=query)
+                if words := log.decode(errors="replace").strip():
+                    return f"{name} said: {words}"
+        return f"{name} said nothing"
+
+
+def is_ready(pod: Object) -> bool:
+    """The pod answers its readiness probe."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def is_crash_looping(pod: Object) -> bool:
+    """A container of the pod has ended more than once and waits for its next try."""
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return any(one["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff" for one in statuses)
 
 
 @contextlib.asynccontextmanager
 async def local_cluster(settings: LocalSettings, narrator: Narrator) -> AsyncIterator[LocalCluster]:
     """Start the cluster, its workers and gateways; end all of it on leaving."""
-    gateway_port = settings.gateway_port or free_port()
-    control_port = free_port()
-    refuse_taken(gateway_port)
     async with contextlib.AsyncExitStack() as stack:
-        work_dir = settings.state_dir or Path(tempfile.mkdtemp(prefix="noctaya-"))
-        work_dir.mkdir(parents=True, exist_ok=True)
-        kubeconfig = settings.kubeconfig or work_dir / "kubeconfig"
-        if settings.state_dir is None:
-            stack.callback(shutil.rmtree, work_dir, ignore_errors=True)
+        work_dir = stack.enter_context(working_directory(settings.state_dir))
+        kubeconfig = kubeconfig_path(settings.kubeconfig, work_dir)
+        if settings.kubeconfig is not None:
+            stack.callback(kubeconfig.unlink, missing_ok=True)
+        gateway_port = settings.gateway_port or free_port()
+        control_port = free_port()
+        refuse_taken(gateway_port)
         with narrator.step(
             "starting the embedded cluster", "embedded cluster: API server, controllers, node, KEDA stand-in"
         ):
-            server = ApiServer(state_dir=settings.state_dir, port=settings.api_port)
-            await server.start()
-            stack.push_async_callback(server.stop)
+            server = ApiServer(state_dir=work_dir if settings.state_dir else None, port=settings.api_port)
+            await stack.enter_async_context(server)
             server.kubeconfig(kubeconfig)
-            if settings.kubeconfig is not None:
-                stack.callback(kubeconfig.unlink, missing_ok=True)
             client = await stack.enter_async_context(
                 Client(ClusterConfig.load(str(kubeconfig)), user_agent=f"noctaya-local/{noctaya.__version__}")
             )
             cluster = LocalCluster(client, kubeconfig, work_dir, f"http://127.0.0.1:{gateway_port}")
+            if settings.state_dir is not None:
+                await forget_processes(client)
             await cluster.apply([*crds(), *keda_crds()])
             agent = NodeAgent(client, default_images(), work_dir)
             server.set_log_source(agent.logs)
             controllers = run_all(client, ControllerSettings(volumes_dir=work_dir / "volumes"))
-            await stack.enter_async_context(background(controllers, KedaStandIn(client).run()))
+            # The agent is the first to start and the last to end: what looks at the workers' processes (KEDA's stand-in, the
+            # controllers) is gone before they are, and has no failure to tell of.
             await stack.enter_async_context(background(agent.run()))
+            await stack.enter_async_context(background(controllers, KedaStandIn(client).run()))
         with narrator.step(
             "starting workers and gateways", f"{settings.workers} worker, {settings.gateways} gateways"
         ):
@@ -129,8 +161,8 @@ async def local_cluster(settings: LocalSettings, narrator: Narrator) -> AsyncIte
                     settings, kubeconfig=kubeconfig, gateway_port=gateway_port, control_port=control_port
                 )
             )
-            await cluster.wait_ready("noctaya-worker", settings.workers, settings.ready_timeout_seconds)
-            await cluster.wait_ready("noctaya-gateway", settings.gateways, settings.ready_timeout_seconds)
+            await cluster.wait_ready("worker", settings.workers, settings.ready_timeout_seconds)
+            await cluster.wait_ready("gateway", settings.gateways, settings.ready_timeout_seconds)
         yield cluster
 
 
@@ -141,7 +173,7 @@ def example_objects() -> list[dict[str, Any]]:
         if directory.is_dir():
             return [
                 body
-                for path in sorted(directory.glob("*.yaml"), reverse=True)
+                for path in sorted(directory.glob("*.yaml"))
                 for body in yaml.safe_load_all(path.read_text())
                 if body
             ]
@@ -160,10 +192,17 @@ def free_port() -> int:
 
 
 def refuse_taken(port: int) -> None:
-    """Raise `PortInUse` when something listens on `port` of 127.0.0.1."""
+    """Find out whether one can listen on `port` of 127.0.0.1.
+
+    Raises:
+        PortInUse: another program does.
+        PortRefused: this machine does not allow it.
+    """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise PortInUse("127.0.0.1", port) from error
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUse("127.0.0.1", port) from error
+            raise PortRefused("127.0.0.1", port, error.strerror or str(error)) from error

@@ -186,6 +186,7 @@ async def wait_for_phase(cluster: LocalCluster, phase: str, timeout_seconds: flo
         NotReadyInTime: it is not, after `timeout_seconds`.
     """
     deadline = time.monotonic() + timeout_seconds
+    found: dict[str, Any] = {}
     while time.monotonic() < deadline:
         found = await cluster.client.get(resources.LLMSERVICES, NAMESPACE, NAME)
         if found.get("status", {}).get("phase") == phase and not (
@@ -193,4 +194,7 @@ async def wait_for_phase(cluster: LocalCluster, phase: str, timeout_seconds: flo
         ):
             return
         await asyncio.sleep(POLL_SECONDS)
-    raise NotReadyInTime(f"{MODEL} (phase {phase})", timeout_seconds, cluster.work_dir)
+    status = found.get("status", {})
+    ready: dict[str, Any] = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+    seen = f"it is {status.get('phase', 'without a phase')}, not {phase}: {ready.get('message', 'no condition yet')}"
+    raise NotReadyInTime(MODEL, timeout_seconds, seen)

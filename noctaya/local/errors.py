@@ -21,6 +21,52 @@ class PortInUse(LocalError, UserError):
         self.port = port
 
 
+class PortRefused(LocalError, UserError):
+    """This machine does not let us listen on a port."""
+
+    def __init__(self, host: str, port: int, cause: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {cause}; choose another port, 0 picks a free one")
+        self.host = host
+        self.port = port
+
+
+class StateInUse(LocalError, UserError):
+    """Another embedded cluster runs on the same state directory."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            f"another embedded cluster runs on the state in {path}; stop it or choose another directory with --state"
+        )
+        self.path = path
+
+
+class DirectoryUnusable(LocalError, UserError):
+    """A directory or file that the cluster needs cannot be made or written."""
+
+    def __init__(self, path: object, cause: str) -> None:
+        super().__init__(f"cannot use {path}: {cause}; choose another path or change its permissions")
+        self.path = path
+        self.cause = cause
+
+
+class ForeignKubeconfig(LocalError, UserError):
+    """The file given with --kubeconfig holds something that is not an embedded cluster's kubeconfig."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            f"{path} is not a kubeconfig of an embedded cluster and would be overwritten; choose another path with --kubeconfig"
+        )
+        self.path = path
+
+
+class OutputLost(LocalError):
+    """Standard output does not take what the command prints."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"cannot write to standard output: {cause}; free some space or send it elsewhere")
+        self.cause = cause
+
+
 class StateUnreadable(LocalError):
     """The saved state of an embedded cluster cannot be understood."""
 
@@ -39,11 +85,12 @@ class ExampleInvalid(LocalError):
 class NotReadyInTime(LocalError):
     """A part of the cluster, or the model, did not become what it should in time."""
 
-    def __init__(self, what: str, seconds: float, work_dir: object) -> None:
+    def __init__(self, what: str, seconds: float, found: str) -> None:
         super().__init__(
-            f"{what} is not ready after {seconds:.0f} s; its log is in {work_dir}/logs, or start again with --keep"
+            f"{what} is not as it should be after {seconds:.0f} s: {found}. With --state the logs stay in that directory."
         )
         self.what = what
+        self.found = found
 
 
 class AnswerMissing(LocalError):

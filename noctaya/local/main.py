@@ -1,9 +1,11 @@
 """What `noctaya local` and `noctaya demo` run: an event loop, the signals, and an exit code.
 
-The first SIGINT or SIGTERM ends everything in order; what was started is gone when the process is.
+The first SIGINT, SIGTERM or SIGHUP (the terminal was closed) ends everything in order and says so; what was started is gone
+when the process is.
 """
 
 import asyncio
+import importlib
 import signal
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -12,22 +14,26 @@ import uvloop
 
 from noctaya.errors import NoctayaError
 from noctaya.local.cluster import LocalCluster, example_objects, local_cluster
-from noctaya.local.demo import show
 from noctaya.local.narrator import Narrator
 from noctaya.local.settings import LocalSettings
+from noctaya.settings import LogSettings
+from noctaya.telemetry import configure
 
-INTERRUPTED = 130
-"""What a shell expects of a program that Ctrl-C ended."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALLED = 128
+"""Plus the signal's number: what a shell expects of a program that a signal ended."""
 
 
 def run_local(settings: LocalSettings) -> int:
     """Start the cluster and keep it until a signal; returns the exit code."""
-    return _run(_keep_running(settings, Narrator()))
+    narrator = Narrator()
+    return _run(_keep_running(settings, narrator), narrator)
 
 
 def run_demo(settings: LocalSettings, *, prompt: str, keep: bool, as_json: bool) -> int:
     """Show one cold start on the cluster; returns the exit code."""
-    return _run(_demonstrate(settings, Narrator(), prompt=prompt, keep=keep, as_json=as_json))
+    narrator = Narrator()
+    return _run(_demonstrate(settings, narrator, prompt=prompt, keep=keep, as_json=as_json), narrator)
 
 
 async def _keep_running(settings: LocalSettings, narrator: Narrator) -> int:
@@ -41,13 +47,19 @@ async def _keep_running(settings: LocalSettings, narrator: Narrator) -> int:
 async def _demonstrate(
     settings: LocalSettings, narrator: Narrator, *, prompt: str, keep: bool, as_json: bool
 ) -> int:
-    async with local_cluster(settings, narrator) as cluster:
-        await cluster.apply(example_objects())
-        await show(cluster, narrator, prompt=prompt, as_json=as_json)
-        if keep:
-            explain(cluster, narrator)
-            narrator.line("\nThe cluster stays until Ctrl-C.")
-            await asyncio.Event().wait()
+    async with asyncio.TaskGroup() as beside:
+        # The real OpenAI client takes a second or two to import; the cluster starts meanwhile.
+        loading = beside.create_task(asyncio.to_thread(importlib.import_module, "noctaya.local.demo"))
+        async with local_cluster(settings, narrator) as cluster:
+            await cluster.apply(example_objects())
+            await loading
+            from noctaya.local.demo import show
+
+            await show(cluster, narrator, prompt=prompt, as_json=as_json)
+            if keep:
+                explain(cluster, narrator)
+                narrator.line("\nThe cluster stays until Ctrl-C.")
+                await asyncio.Event().wait()
     return 0
 
 
@@ -65,27 +77,36 @@ def explain(cluster: LocalCluster, narrator: Narrator) -> None:
     narrator.line(f'  OpenAI(base_url="{cluster.gateway_url}/v1", api_key="unused")')
 
 
-def _run(command: Coroutine[None, None, int]) -> int:
+def _run(command: Coroutine[None, None, int], narrator: Narrator) -> int:
     """Run `command` on uvloop until it ends or a signal ends it.
 
     Raises:
         NoctayaError: what went wrong, out of the group that carried it.
     """
+    configure(LogSettings(level="warning", format="text"))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_until_signal(command))
+            return runner.run(_until_signal(command, narrator))
     except BaseExceptionGroup as group:
         raise _cause(group) from group
 
 
-async def _until_signal(command: Coroutine[None, None, int]) -> int:
+async def _until_signal(command: Coroutine[None, None, int], narrator: Narrator) -> int:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(command)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+    received: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        if not received:  # once: what ends the processes must not be cancelled itself
+            received.append(number)
+            task.cancel()
+
+    for number in ENDING_SIGNALS:
+        loop.add_signal_handler(number, end, number)
     with suppress(asyncio.CancelledError):
         return await task
-    return INTERRUPTED
+    narrator.line("\nended by a signal; every process and temporary file of the cluster is gone")
+    return SIGNALLED + received[0] if received else 1
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class LocalSettings(BaseModel):
     """One embedded cluster: where it keeps things, which ports it takes, how many of each role it runs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     state_dir: Path | None = None
     """Objects, volumes and logs live here and survive a restart; None: a temporary directory, gone at the end."""

@@ -74,6 +74,12 @@ class Waterfall:
                 f"  total {self.total_seconds:.2f} s = the model's load {self.model_seconds:.2f} s"
                 f" + its first token {self.first_token_seconds:.2f} s + control plane {self.control_plane_seconds:.2f} s"
             )
+        elif self.beyond_load_seconds is not None:
+            rows.append(
+                f"  total {self.total_seconds:.2f} s = the model's load {self.model_seconds:.2f} s + {self.beyond_load_seconds:.2f} s"
+                " for its first token and the control plane; the load outlasted the first heartbeat, and a gateway can"
+                " tell its own times only before that"
+            )
         return rows
 
     def as_json(self) -> dict[str, object]:

@@ -96,6 +96,20 @@ class EmbeddedCluster:
             self.process.wait()
             raise AssertionError(f"the cluster did not end within {STOP_SECONDS} s:\n{self.tail()}") from None
 
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.api.close()
+        self.process.kill()
+        self.process.wait()
+
+    @staticmethod
+    def wait_gone(pids: set[int], seconds: float) -> None:
+        """Wait until none of these processes is left."""
+        deadline = time.monotonic() + seconds
+        while left := {pid for pid in pids if Path(f"/proc/{pid}").exists()}:
+            assert time.monotonic() < deadline, f"processes outlived the cluster: {left}"
+            time.sleep(0.05)
+
     def wait(self, claim: Callable[[], bool], seconds: float) -> None:
         """Return when `claim()` holds; fail with the cluster's log when it never does."""
         deadline = time.monotonic() + seconds

@@ -28,12 +28,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """A running embedded cluster with the example model applied."""
+    """A running embedded cluster with the example model applied, which here sleeps a second after its last request."""
     before = snapshot()
     running = EmbeddedCluster.start(tmp_path_factory.mktemp("cluster"), free_port())
     below: set[int] = set()
     try:
         running.kubectl("apply", "-f", str(REPOSITORY / "examples" / "local"))
+        running.kubectl(
+            "patch", "llmservice", "smollm2", "-n", "ai", "--type=merge",
+            "-p", '{"spec": {"scaling": {"scaleDownStabilization": "1s"}}}',
+        )  # fmt: skip
         running.wait_asleep("smollm2")
         yield running
         below = set(running.descendants())

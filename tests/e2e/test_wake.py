@@ -65,10 +65,6 @@ def test_twenty_first_requests_at_once_get_twenty_answers_from_one_start(cluster
 def test_the_model_sleeps_and_wakes_ten_times_in_a_row_without_a_lost_request(
     cluster: EmbeddedCluster,
 ) -> None:
-    cluster.kubectl(
-        "patch", "llmservice", "smollm2", "-n", "ai", "--type=merge",
-        "-p", '{"spec": {"scaling": {"scaleDownStabilization": "1s"}}}',
-    )  # fmt: skip
     with cluster.openai() as client:
         for turn in range(10):
             cluster.wait_asleep("smollm2")

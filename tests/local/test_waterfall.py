@@ -22,3 +22,9 @@ def test_what_nobody_saw_is_missing_and_no_sum_is_invented() -> None:
     assert waterfall.as_json()["controlPlaneSeconds"] is None
     assert "replicas" in missing(waterfall)
     assert not any("control plane" in line and "total" in line for line in waterfall.lines())
+
+
+def test_without_the_gateways_times_the_total_still_adds_up_and_says_why() -> None:
+    waterfall = Waterfall.of({"arrival": 1.0, "first byte": 9.0}, model_seconds=6.5)
+    assert "total 8.00 s = the model's load 6.50 s + 1.50 s" in waterfall.lines()[-1]
+    assert "heartbeat" in waterfall.lines()[-1]

@@ -168,7 +168,7 @@ class PodLogs:
                 metadata["namespace"], metadata["name"], request.container, previous=request.previous
             )
         except LogNotFound as error:
-            raise status.bad_request(str(error)) from error
+            raise status.bad_request(waiting(pod, request) or str(error)) from error
         since = None
         if request.since_seconds is not None:
             since = datetime.now(UTC) - timedelta(seconds=request.since_seconds)
@@ -177,6 +177,17 @@ class PodLogs:
         )
         async for piece in pieces:
             yield piece
+
+
+def waiting(pod: dict[str, Any], request: LogRequest) -> str:
+    """Why a container has no log yet, in a kubelet's words; empty when its pod does not say."""
+    found = pod.get("status", {})
+    for one in (*found.get("initContainerStatuses", ()), *found.get("containerStatuses", ())):
+        state = one.get("state", {}).get("waiting")
+        if one["name"] == request.container and state is not None and not request.previous:
+            why = state.get("message") or state.get("reason", "")
+            return f'container "{request.container}" in pod "{pod["metadata"]["name"]}" is waiting to start: {why}'
+    return ""
 
 
 def content(entry: bytes) -> bytes:

@@ -62,13 +62,21 @@ class Handlers:
         self._limits = limits
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request; an `ApiError` becomes its Status."""
+        """Answer a request; an `ApiError` becomes its Status. A client that goes meanwhile is no error."""
         try:
             self._authenticate(request)
             return await self._route(request)
         except ApiError as problem:
             return _json(problem.as_status(), problem.code)
-        except (TimeoutError, ConnectionError):
+        except RecursionError:
+            return _json(status.bad_request("the object is nested too deeply").as_status(), 400)
+        except ConnectionError:
+            # The client went between a change and its line, as every watcher and every `kubectl logs -f` does one day. aiohttp
+            # would log it as a failure of ours; with the connection cut it takes any answer as unsent, silently.
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        except TimeoutError:
             raise
         except Exception as defect:
             _log.exception("internal error answering %s %s", request.method, request.path)
@@ -159,6 +167,8 @@ class Handlers:
             raise status.bad_request("sendInitialEvents needs resourceVersionMatch=NotOlderThan")
         if since and not since.isdigit():
             raise status.bad_request(f"resourceVersion: Invalid value: {since!r}: it must be a whole number")
+        asked = requests.whole(query, "timeoutSeconds")
+        limit = float(asked) if asked else self._limits.watch_seconds * random.uniform(1, 2)
         initial: list[bytes] = []
         revision = storage.revision
         if wants_initial or (since in ("", "0") and query.get("sendInitialEvents", "") != "false"):
@@ -174,8 +184,6 @@ class Handlers:
             response.enable_chunked_encoding()
             await response.prepare(request)
             stream = WatchStream(response, view, watch, self._limits.bookmark_seconds if bookmarks else None)
-            asked = requests.whole(query, "timeoutSeconds")
-            limit = float(asked) if asked else self._limits.watch_seconds * random.uniform(1, 2)
             await stream.run(initial, revision, limit, wants_initial and bookmarks)
         finally:
             watch.close()

@@ -24,6 +24,9 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
+_CONNECTING = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources of a pod that open a connection into it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -54,6 +57,8 @@ def target(registry: Registry, path: str) -> Target:
     if len(rest) > 1 and kind.namespaced and not namespace:
         raise status.no_such_path()
     name, subresource = (*rest[1:], "", "")[:2]
+    if kind.storage == "/pods" and subresource in _CONNECTING:
+        raise status.no_connections(subresource)
     if subresource and not _has(kind, subresource):
         raise status.no_such_path()
     return Target(kind, namespace, name, subresource)

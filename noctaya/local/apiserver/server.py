@@ -23,7 +23,7 @@ from noctaya.local.apiserver.handlers import Handlers, HttpLimits
 from noctaya.local.apiserver.journal import FileJournal
 from noctaya.local.apiserver.logs import LogSource
 from noctaya.local.apiserver.storage import Storage
-from noctaya.local.errors import PortInUse
+from noctaya.local.errors import PortInUse, PortRefused
 
 _HOST = "127.0.0.1"
 _STOP_SECONDS = 2.0
@@ -66,7 +66,7 @@ class ApiServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        """Listen; raises `PortInUse`."""
+        """Listen; raises `PortInUse`, `PortRefused`."""
         application = web.Application(client_max_size=self._body_bytes)
         application.router.add_route("*", "/{path:.*}", self._handlers.handle)
         runner = web.AppRunner(
@@ -84,7 +84,7 @@ class ApiServer:
             await runner.cleanup()
             if problem.errno == errno.EADDRINUSE:
                 raise PortInUse(_HOST, self._port) from problem
-            raise
+            raise PortRefused(_HOST, self._port, problem.strerror or str(problem)) from problem
         self._port = runner.addresses[0][1]
         self._runner = runner
 

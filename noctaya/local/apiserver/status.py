@@ -90,6 +90,16 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
+def no_connections(subresource: str) -> ApiError:
+    """501 for connections into a pod; kubectl shows the message."""
+    return ApiError(
+        501,
+        "NotImplemented",
+        f"the embedded cluster has no {subresource}: a pod is a process of this machine, "
+        "with the address that `kubectl get pods -o wide` shows",
+    )
+
+
 def already_exists(plural: str, group: str, name: str) -> ApiError:
     """409 for a create."""
     return ApiError(

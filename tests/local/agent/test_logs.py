@@ -76,3 +76,11 @@ async def test_the_previous_log_of_a_container_that_never_restarted_is_refused(c
 
     with pytest.raises(BadRequest, match="previous terminated container"):
         await cluster.client.raw("GET", path, query={"previous": "true"})
+
+
+async def test_the_log_of_a_container_that_waits_says_what_it_waits_for(cluster: LocalCluster) -> None:
+    await cluster.pod("nope", [container("", image="registry.example/nope:v1")])
+    await cluster.until(PODS, "nope", lambda p: waiting_reason(p) == "ErrImagePull")
+
+    with pytest.raises(BadRequest, match=r"is waiting to start: .*registry.example/nope:v1"):
+        await cluster.client.raw("GET", PODS.path("default", "nope", "log"))

@@ -300,3 +300,21 @@ async def test_state_token_and_certificates_survive_a_restart(tmp_path: Path) ->
         assert second.client_config().token == before.token
         assert second.storage.get("/configmaps", "default", "c") == created
         assert second.storage.revision == revision
+
+
+async def test_a_body_that_is_nested_beyond_reason_is_the_clients_mistake(
+    http: Http, caplog: pytest.LogCaptureFixture
+) -> None:
+    for depth in (300, 5000):
+        nested = b'{"a":' * depth + b"1" + b"}" * depth
+        body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"deep"},"data":' + nested + b"}"
+        code, answer = await http.call("POST", MAPS, body)
+        assert code in (400, 422), (depth, answer)
+    assert "internal error" not in caplog.text
+
+
+@pytest.mark.parametrize("subresource", ["exec", "attach", "portforward", "proxy"])
+async def test_a_connection_into_a_pod_is_refused_with_the_way_around(http: Http, subresource: str) -> None:
+    code, answer = await http.call("POST", f"/api/v1/namespaces/default/pods/p/{subresource}")
+    assert code == 501
+    assert "kubectl get pods -o wide" in answer["message"]

@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 import aiohttp
+import pytest
+from aiohttp import web
 
 from noctaya.local.apiserver import ApiServer
 from noctaya.local.apiserver.handlers import HttpLimits
@@ -114,3 +116,26 @@ async def test_stopping_the_server_ends_its_watches() -> None:
             async with asyncio.timeout(EVENTS_DEADLINE_SECONDS):
                 await server.stop()
                 assert await response.content.read() == b""
+
+
+@pytest.mark.parametrize("step", ["prepare", "write"])
+async def test_a_client_that_goes_while_its_watch_is_answered_is_no_error(
+    http: Http, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: str
+) -> None:
+    await http.call("POST", MAPS, config_map())
+
+    async def closing(*_: object) -> None:
+        raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(web.StreamResponse, step, closing)
+        with pytest.raises(aiohttp.ClientError):
+            await events(http, f"{MAPS}?watch=1", 1)
+    assert (await http.call("GET", f"{MAPS}/c"))[0] == 200
+    assert not caplog.records
+
+
+async def test_a_watch_with_a_time_limit_that_is_no_number_is_refused(http: Http) -> None:
+    code, answer = await http.call("GET", f"{MAPS}?watch=1&timeoutSeconds=soon")
+    assert (code, answer["reason"]) == (400, "BadRequest")
+    assert "timeoutSeconds" in answer["message"]
