@@ -45,6 +45,7 @@ cluster-status: setup ## what of it runs, and how to reach it
 	$(BIN)/python -m tests.cluster status
 
 test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs root and Go
+	$(BIN)/python -m tests.cluster build
 	$(BIN)/python -m pytest tests/cluster -m cluster
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current

@@ -96,11 +96,7 @@ def _exec(given: argparse.Namespace, screen: Console) -> int:
     cluster = _cluster(given)
     words = [*cluster.enter(), *[word for word in given.command if word != "--"]]
     programs = cluster.kubectl.program.parent
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(cluster.directory.kubeconfig),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-    }
+    environment = {**os.environ, **cluster.kubectl.environment, "PATH": f"{programs}:{os.environ['PATH']}"}
     os.execvpe(words[0], words, environment)
 
 
@@ -143,7 +139,7 @@ def _describe(cluster: Cluster, state: State, screen: Console) -> None:
             " ".join([*cluster.enter(everything=True), "bash"])
             + "   # its mounts and processes too (ctr, crictl)"
         )
-    lines.append("python -m tests.cluster exec -- kubectl get pods -A")
+    lines.append(f"python -m tests.cluster exec --dir {cluster.directory.path} -- kubectl get pods -A")
     for line in lines:
         screen.print(line, markup=False)
 

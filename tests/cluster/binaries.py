@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import images
+from tests.cluster import images, keda_release
 from tests.cluster.errors import BuildFailed
 from tests.cluster.processes import run
 from tests.cluster.progress import Progress
@@ -39,6 +39,8 @@ PARTS = (
 """Names under which the one Kubernetes program is linked; it acts by its name."""
 KEDA = "github.com/kedacore/keda/v2"
 KEDA_PROGRAMS = ("operator", "adapter", "webhooks")
+FORMAT = 2
+"""Part of the key: raise it when a folder is to hold something else from the same sources."""
 KEEP = 3
 """Folders that stay in the cache, the newest ones."""
 
@@ -54,14 +56,14 @@ class Binaries:
         return self.folder / "bin" / name
 
     @property
-    def keda_manifests(self) -> Path:
-        """KEDA's own kustomizations (`crd`, `default`, …), as released."""
-        return self.folder / "keda"
+    def keda_objects(self) -> Path:
+        """What KEDA's release installs, rendered (`keda_release`)."""
+        return self.folder / "keda.json"
 
-    @property
-    def images(self) -> list[Path]:
+    def images(self, *, with_keda: bool) -> list[Path]:
         """Image archives of these programs, fit for containerd."""
-        return sorted((self.folder / "images").glob("*.tar"))
+        archives = sorted((self.folder / "images").glob("*.tar"))
+        return [path for path in archives if with_keda or not path.name.startswith("keda-")]
 
 
 def cache() -> Path:
@@ -101,8 +103,7 @@ def build(progress: Progress) -> Binaries:
         for name, program in (("dns", "coredns"), ("pause", "pause")):
             _build(name, [f"-o={work / 'bin' / program}", "."], ["."], progress)
         source = Path(_go("kubernetes", "list", "-m", "-f", "{{.Dir}}", KEDA).strip())
-        shutil.copytree(source / "config", work / "keda", copy_function=shutil.copyfile)
-        _make_writable(work / "keda")
+        keda_release.render(work / "bin" / "kubectl", source / "config" / "default", work / "keda.json")
         images.write_all(work / "bin", work / "images")
         work.rename(folder)
     _forget_old(folder)
@@ -144,7 +145,7 @@ def _key() -> str:
             if path.name in ("go.mod", "go.sum") or path.suffix == ".go":
                 digest.update(f"{module}/{path.name}\0".encode() + path.read_bytes() + b"\0")
     digest.update(_go("pause", "env", "GOVERSION", "GOOS", "GOARCH").encode())
-    digest.update(repr((_flags(), images.VERSION)).encode())
+    digest.update(repr((_flags(), FORMAT)).encode())
     return digest.hexdigest()[:20]
 
 
@@ -176,7 +177,8 @@ def _build(module: str, words: Sequence[str], mains: Sequence[str], progress: Pr
     def compiling(line: str) -> None:
         nonlocal compiled
         compiled += bool(line) and not line.startswith(("go: ", "#", "\t"))
-        progress.working(f"building {what}: {min(compiled, total)} of {total} packages compiled")
+        linking = ", linking" if compiled >= total - len(mains) else ""
+        progress.working(f"building {what}: {min(compiled, total)} of {total} packages compiled{linking}")
 
     _followed(module, ["build", "-v", *_flags(), *words], compiling)
     progress.finished(f"built {what} ({total} packages)", time.monotonic() - started)
@@ -243,12 +245,6 @@ def _lock(path: Path, progress: Progress) -> Iterator[None]:
                 progress.working("waiting for another build")
                 time.sleep(0.5)
         yield
-
-
-def _make_writable(folder: Path) -> None:
-    """The module cache is read-only, its copies' folders too; a folder that cannot be removed is in the way later."""
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _forget_old(newest: Path) -> None:

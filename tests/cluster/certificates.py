@@ -1,6 +1,6 @@
 """Certificate authorities, leaves and the service accounts' signing key of one cluster, as files.
 
-Keys are P-256 (a whole set takes milliseconds) and files with keys have mode 0600. Everything ends after a year: a
+Keys are P-256 where nobody asks for RSA (a whole set takes milliseconds) and files with keys have mode 0600. Everything ends after a year: a
 test cluster lives for hours, but KEDA renews what ends within 90 days. Invariant: a leaf names its issuer by key identifier, so that Python's strict verification accepts it.
 """
 
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = timedelta(days=365)
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 CLOCK_SLACK = timedelta(minutes=5)
 
 
@@ -31,17 +32,28 @@ class Pair:
 class Authority:
     """A certificate authority that writes itself and its leaves into a folder."""
 
-    def __init__(self, folder: Path, name: str, common_name: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        common_name: str,
+        *,
+        dns_names: Iterable[str] = (),
+        with_rsa: bool = False,
+    ) -> None:
+        """KEDA's rotation accepts only an authority that has its own name among `dns_names` and an RSA key."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = (
+        self._key: Key = _rsa_key() if with_rsa else ec.generate_private_key(ec.SECP256R1())
+        builder = (
             _builder(_name(common_name), _name(common_name), self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
         )
+        if names := [x509.DNSName(entry) for entry in dns_names]:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        self._certificate = builder.sign(self._key, hashes.SHA256())
         self.pair = _write(folder, name, self._certificate, self._key)
 
     def leaf(
@@ -76,7 +88,7 @@ class Authority:
 
 def signing_key(folder: Path) -> Pair:
     """The key that signs service accounts' tokens, and its public half (as `certificate`)."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = _rsa_key()
     pair = Pair(folder / "service-accounts.pub", folder / "service-accounts.key")
     _write_file(pair.key, _pem(key))
     pair.certificate.write_bytes(
@@ -87,8 +99,12 @@ def signing_key(folder: Path) -> Pair:
     return pair
 
 
+def _rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -133,14 +149,14 @@ def _general_name(entry: str) -> x509.GeneralName:
         return x509.DNSName(entry)
 
 
-def _write(folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _write(folder: Path, name: str, certificate: x509.Certificate, key: Key) -> Pair:
     pair = Pair(folder / f"{name}.crt", folder / f"{name}.key")
     pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     _write_file(pair.key, _pem(key))
     return pair
 
 
-def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+def _pem(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,

@@ -21,7 +21,7 @@ from tests.cluster.guard import STOP_SECONDS, clean_up
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.namespaces import network_of
 from tests.cluster.node import CTR, IMPORT_SECONDS
-from tests.cluster.processes import ProcessId, run
+from tests.cluster.processes import ProcessId, in_namespace, run
 from tests.cluster.progress import Progress
 from tests.cluster.requirements import missing_for_node, missing_for_quick, need
 from tests.cluster.state import Directory, Launch, Mode, State
@@ -43,7 +43,8 @@ class Cluster:
     def __init__(self, directory: Path, binaries: Binaries) -> None:
         self.directory = Directory(directory)
         self.binaries = binaries
-        self.kubectl = Kubectl(binaries.program("kubectl"), self.directory.kubeconfig)
+        self.kubectl = Kubectl(binaries.program("kubectl"), self.directory.kubeconfig, self.enter)
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def up(
         self, mode: Mode, progress: Progress, *, with_keda: bool = True, lifeline: int | None = None
@@ -59,11 +60,11 @@ class Cluster:
         if mode == "node":
             isolation.check(self.directory.path)
         self._make_room()
-        guard = self._start_guard(mode, with_keda, lifeline)
+        self._guard = self._start_guard(mode, with_keda, lifeline)
         try:
-            return self._follow(guard, progress)
+            return self._follow(self._guard, progress)
         except BaseException:
-            self._end_guard(guard)
+            self.down()
             raise
 
     def down(self) -> None:
@@ -72,6 +73,9 @@ class Cluster:
         Raises:
             ClusterError: something of it would not end.
         """
+        if self._guard is not None:
+            self._end_guard(self._guard)
+            self._guard = None
         launch = self.directory.launch()
         if launch is None:
             return
@@ -103,6 +107,22 @@ class Cluster:
             return
         with network_of(launch.keeper.pid):
             yield
+
+    @property
+    def namespace(self) -> str:
+        """The name of the process namespace that everything of it is in (node mode)."""
+        return os.readlink(f"/proc/{self._ready()[0].keeper.pid}/ns/pid")
+
+    def part(self, name: str) -> ProcessId:
+        """The process of a part, by its number here: for tests that kill or freeze one."""
+        launch, state = self._ready()
+        inside = state.parts[name]
+        if launch.mode == "quick":
+            return inside
+        (found,) = (
+            process for process in in_namespace(self.namespace) if process.number_inside() == inside.pid
+        )
+        return found
 
     def load(self, archive: Path) -> None:
         """Make an image archive known to the node."""

@@ -12,11 +12,11 @@ from pathlib import Path
 from tests.cluster import kubeconfig
 from tests.cluster.binaries import Binaries
 from tests.cluster.certificates import Authority, Pair, signing_key
+from tests.cluster.isolation import SERVICE_RANGE
 from tests.cluster.parts import Part, Parts
 from tests.cluster.readiness import answers, trusting
 from tests.cluster.state import Directory
 
-SERVICE_RANGE = "10.96.0.0/16"
 API_SERVICE_ADDRESS = "10.96.0.1"
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 120.0

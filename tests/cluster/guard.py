@@ -1,6 +1,6 @@
 """The process outside that starts the keeper, outlives it, and leaves the machine as it was.
 
-It notes what no namespace keeps apart (`machine`), makes the keeper, passes SIGTERM on to it, and cleans up when it has
+It notes what no namespace keeps apart (`sysctls`, `control_groups`), makes the keeper, passes SIGTERM on to it, and cleans up when it has
 ended. It is ended by `down`, or by its lifeline: a pipe whose other end a test run holds, so that a test run that is killed
 takes its cluster along. If the guard itself is killed, the kernel kills the keeper, and `down` cleans up.
 """
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import get_args
 
-from tests.cluster import machine
+from tests.cluster import control_groups, sysctls
 from tests.cluster.errors import ClusterError
 from tests.cluster.keeper import Plan, keep
 from tests.cluster.namespaces import Kind, end_with_parent, unshare
@@ -36,30 +36,31 @@ class Guard:
 
     def run(self) -> int:
         """Start the keeper and stay until it has ended; returns its exit code."""
-        before = machine.sysctls() if self._plan.mode == "node" else {}
+        before = sysctls.current() if self._plan.mode == "node" else {}
+        branch = f"noctaya-test-{os.getpid()}"
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         if self._plan.mode == "node":
             unshare(Kind.PROCESS)
         keeper_pid = os.fork()
         if keeper_pid == 0:
-            self._become_keeper()
+            self._become_keeper(branch)
         guard, keeper = ProcessId.of(os.getpid()), ProcessId.of(keeper_pid)
         if guard is None or keeper is None:
             raise ClusterError("the keeper ended before it began")
-        launch = Launch(self._plan.mode, str(self._plan.binaries), guard, keeper, before)
+        launch = Launch(self._plan.mode, str(self._plan.binaries), guard, keeper, branch, before)
         self._directory.write_launch(launch)
         code = self._wait(keeper)
         clean_up(self._directory, launch)
         return code
 
-    def _become_keeper(self) -> None:
+    def _become_keeper(self, branch: str) -> None:
         end_with_parent()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         if self._lifeline is not None:
             os.close(self._lifeline)
         code = 1
         try:
-            code = keep(self._plan)
+            code = keep(self._plan, branch)
         finally:
             os._exit(code)  # the guard's own ending is not the keeper's to run
 
@@ -92,8 +93,8 @@ def clean_up(directory: Directory, launch: Launch) -> None:
         state = directory.state()
         end(state.parts.values() if state else ())
     else:
-        machine.restore_sysctls(launch.sysctls)
-        if left := machine.remove_pod_groups():
+        sysctls.restore(launch.sysctls)
+        if left := control_groups.remove(launch.branch):
             raise ClusterError(f"these control groups would not go: {', '.join(map(str, left))}")
     launch.cleaned = True
     directory.write_launch(launch)

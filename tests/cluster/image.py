@@ -6,6 +6,7 @@ here: the interpreter goes to `/usr/local`, libraries from unusual folders besid
 How it fails: `CommandFailed` from `ldd`, or as the file system says.
 """
 
+import fnmatch
 import hashlib
 import io
 import json
@@ -25,20 +26,21 @@ from typing import IO
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 """The loader looks below these without being told."""
-SKIPPED = frozenset(
-    (
-        "__pycache__",
-        "ensurepip",
-        "idlelib",
-        "lib2to3",
-        "site-packages",
-        "test",
-        "tests",
-        "tkinter",
-        "turtledemo",
-    )
+SKIPPED = (
+    "__pycache__",
+    "config-*",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "site-packages",
+    "test",
+    "tests",
+    "tkinter",
+    "turtledemo",
+    "_test*.so",
+    "_tkinter*.so",
 )
-"""Folders of the standard library that no service imports (and other packages' own, which are no part of it)."""
+"""Parts of the standard library's folder that no service imports, and what is no part of it."""
 NOBODY = 65532
 PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{NOBODY}:{NOBODY}:nonroot:/:/sbin/nologin\n"
 GROUP = f"root:x:0:\nnonroot:x:{NOBODY}:\n"
@@ -63,13 +65,13 @@ class Layer:
         self._put(path, 0o755 if os.access(source, os.X_OK) else 0o644, source)
 
     def tree(self, source: Path, path: str, *, skipped: Iterable[str] = ("__pycache__",)) -> None:
-        """Copies of everything below a folder but the `skipped` names; links are followed to files only."""
-        left_out = frozenset(skipped)
+        """Copies of everything below a folder but names of the `skipped` patterns; links are followed to files only."""
+        left_out = _pattern((*skipped, "*.a", "*.pyc"))
         for base, folders, names in os.walk(source):
-            folders[:] = [name for name in folders if name not in left_out]
+            folders[:] = [name for name in folders if not left_out.match(name)]
             below = Path(path) / Path(base).relative_to(source)
             for name in names:
-                if (Path(base) / name).is_file() and not name.endswith((".a", ".pyc")):
+                if (Path(base) / name).is_file() and not left_out.match(name):
                     self.file(Path(base) / name, str(below / name))
 
     def program(self, source: Path, path: str) -> None:
@@ -189,10 +191,10 @@ def python_image(
     destination = f"usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
     interpreter = foundation()
     interpreter.program(Path(sys.executable), "usr/local/bin/python3")
-    interpreter.tree(
-        standard, destination, skipped=SKIPPED | {path.name for path in standard.glob("config-*")}
-    )
-    interpreter.libraries((standard / "lib-dynload").glob("*.so"))
+    interpreter.tree(standard, destination, skipped=SKIPPED)
+    skipped = _pattern(SKIPPED)
+    extensions = (standard / "lib-dynload").glob("*.so")
+    interpreter.libraries(path for path in extensions if not skipped.match(path.name))
     layers = [interpreter]
     if site_packages is not None:
         site = Layer()
@@ -201,6 +203,10 @@ def python_image(
         layers.append(site)
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     return Image(name, tuple(layers), entrypoint=tuple(entrypoint), environment=environment)
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(name) for name in names))
 
 
 def _linked(path: Path) -> set[Path]:

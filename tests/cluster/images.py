@@ -4,8 +4,6 @@ from pathlib import Path
 
 from tests.cluster.image import program_image
 
-VERSION = 1
-"""Part of the cache's key: raise it when what is written here changes."""
 DOMAIN = "images.noctaya.test"
 """A reserved top-level domain: no image of that name can ever be pulled, so a missing one fails at once."""
 PAUSE = f"{DOMAIN}/pause:1"

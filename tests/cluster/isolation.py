@@ -16,6 +16,7 @@ from tests.cluster.state import Directory
 NODE_LINK = "node0"
 NODE_ADDRESS = "10.99.0.1"
 NODE_PREFIX = 24
+SERVICE_RANGE = "10.96.0.0/16"
 OWN_FOLDERS = (Path("/run"), Path("/var/lib"), Path("/var/log"))
 
 
@@ -50,3 +51,5 @@ def isolate(directory: Directory) -> None:
     run(["ip", "address", "add", f"{NODE_ADDRESS}/{NODE_PREFIX}", "dev", NODE_LINK])
     run(["ip", "link", "set", NODE_LINK, "up"])
     run(["ip", "route", "add", "unreachable", "default"])
+    # Services' addresses are rewritten after the first look at the routes, so there must be one that lets them pass.
+    run(["ip", "route", "add", SERVICE_RANGE, "dev", NODE_LINK])

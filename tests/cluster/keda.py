@@ -8,33 +8,27 @@ those of its release. In node mode KEDA runs as pods: `keda_pods`.
 import base64
 from pathlib import Path
 
-import yaml
-
-from tests.cluster import kubeconfig
+from tests.cluster import keda_release, kubeconfig
 from tests.cluster.binaries import Binaries
 from tests.cluster.certificates import Authority
 from tests.cluster.control_plane import LOOPBACK, ControlPlane, free_ports
+from tests.cluster.errors import CommandFailed
+from tests.cluster.keda_release import ADAPTER, METRICS_API, NAMESPACE
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.parts import Part, Parts
 from tests.cluster.readiness import answers
 
-NAMESPACE = "keda"
-ADAPTER = "keda-metrics-apiserver"
-METRICS_API = "v1beta1.external.metrics.k8s.io"
-MANIFESTS = (
-    "service_account/service_account.yaml",
-    "rbac/role.yaml",
-    "rbac/role_binding.yaml",
-    "metrics-server/role.yaml",
-    "metrics-server/role_binding.yaml",
-)
+RUN_IN_PODS = ("APIService", "Deployment", "Service", "ValidatingWebhookConfiguration")
+"""Kinds that KEDA's release uses to run in the cluster."""
 START_SECONDS = 90.0
 TOKEN_LIFETIME = "48h"
 
 
 def start(plane: ControlPlane, binaries: Binaries, parts: Parts, kubectl: Kubectl) -> None:
     """Start KEDA and return when its metrics are served and its webhooks are asked."""
-    install(kubectl, binaries.keda_manifests)
+    objects = keda_release.read(binaries.keda_objects)
+    kubectl.apply([entry for entry in objects if entry["kind"] not in RUN_IN_PODS], server_side=True)
+    parts.until("KEDA's kinds", lambda: _are_served(kubectl), START_SECONDS)
     folder = plane.directory.certificates / "keda"
     # KEDA's three programs read these very names (ca.crt, tls.crt, tls.key) from one folder.
     authority = Authority(folder, "ca", "noctaya-test-keda")
@@ -56,16 +50,16 @@ def start(plane: ControlPlane, binaries: Binaries, parts: Parts, kubectl: Kubect
     kubectl.apply(_metrics_api(adapter, bundle))
     parts.until("keda-operator", lambda: answers(f"http://{LOOPBACK}:{health}/readyz"), START_SECONDS)
     kubectl.wait(f"apiservice/{METRICS_API}", "condition=Available", timeout_seconds=START_SECONDS)
-    kubectl.apply([_webhooks(binaries, hooks, bundle)])
+    kubectl.apply([_webhooks(objects, hooks, bundle)])
 
 
-def install(kubectl: Kubectl, manifests: Path) -> None:
-    """KEDA's namespace, CRDs, account and roles."""
-    kubectl.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
-    kubectl("apply", "--server-side", "--force-conflicts", "-k", manifests / "crd")
-    for manifest in MANIFESTS:
-        kubectl("apply", "--server-side", "-f", manifests / manifest)
-    kubectl.wait("crd/scaledobjects.keda.sh", "condition=Established")
+def _are_served(kubectl: Kubectl) -> bool:
+    """`kubectl wait` is no help here: a CRD that is so new that it has no conditions yet is an error to it."""
+    try:
+        kubectl("get", "--raw", "/apis/keda.sh/v1alpha1")
+    except CommandFailed:
+        return False
+    return True
 
 
 def _parts(
@@ -149,10 +143,9 @@ def _metrics_api(port: int, bundle: str) -> list[Object]:
     ]
 
 
-def _webhooks(binaries: Binaries, port: int, bundle: str) -> Object:
+def _webhooks(objects: list[Object], port: int, bundle: str) -> Object:
     """KEDA's own webhook configuration, with a URL in place of its Service and no way around it."""
-    path = binaries.keda_manifests / "webhooks" / "validation_webhooks.yaml"
-    found: Object = yaml.safe_load(path.read_text())
+    (found,) = (entry for entry in objects if entry["kind"] == "ValidatingWebhookConfiguration")
     for hook in found["webhooks"]:
         address = f"https://localhost:{port}{hook['clientConfig']['service']['path']}"
         hook["clientConfig"] = {"url": address, "caBundle": bundle}

@@ -8,13 +8,11 @@ they start; KEDA's rotation takes it over.
 import base64
 from typing import Any
 
-import yaml
-
-from tests.cluster import images
+from tests.cluster import images, keda_release
 from tests.cluster.binaries import Binaries
 from tests.cluster.certificates import Authority
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.keda import ADAPTER, METRICS_API, NAMESPACE
+from tests.cluster.keda_release import ADAPTER, METRICS_API, NAMESPACE
 from tests.cluster.kubectl import Kubectl, Object
 
 IMAGES = {
@@ -22,6 +20,7 @@ IMAGES = {
     "keda-metrics-apiserver": images.KEDA_ADAPTER,
     "keda-admission-webhooks": images.KEDA_WEBHOOKS,
 }
+WEBHOOKS = "keda-admission"
 SECRET = "kedaorg-certs"
 DEPLOYMENTS = ("keda-operator", "keda-metrics-apiserver", "keda-admission")
 START_SECONDS = 180.0
@@ -29,15 +28,12 @@ START_SECONDS = 180.0
 
 def apply(plane: ControlPlane, binaries: Binaries, kubectl: Kubectl) -> None:
     """Create KEDA's objects; `wait` returns when it works."""
-    rendered = kubectl("kustomize", binaries.keda_manifests / "default")
-    objects: list[Object] = [entry for entry in yaml.safe_load_all(rendered) if entry]
+    objects = keda_release.read(binaries.keda_objects)
     for entry in objects:
         if entry["kind"] == "Deployment":
             _adapt(entry["spec"]["template"]["spec"]["containers"])
-    first = [entry for entry in objects if entry["kind"] in ("Namespace", "CustomResourceDefinition")]
-    kubectl.apply(first, server_side=True)
-    kubectl.apply([_certificates(plane)])
-    kubectl.apply([entry for entry in objects if entry not in first], server_side=True)
+    objects.sort(key=lambda entry: entry["kind"] != "Namespace")
+    kubectl.apply([objects[0], _certificates(plane), *objects[1:]], server_side=True)
 
 
 def wait(kubectl: Kubectl) -> None:
@@ -46,6 +42,11 @@ def wait(kubectl: Kubectl) -> None:
     kubectl.wait(
         names[0], "condition=Available", *names[1:], namespace=NAMESPACE, timeout_seconds=START_SECONDS
     )
+    # The API server trusts neither until the operator has told it whose certificates they have. (An APIService is
+    # "Available" before that, and a webhook that is not trusted is ignored.)
+    kubectl.wait(f"apiservice/{METRICS_API}", "jsonpath={.spec.caBundle}", timeout_seconds=START_SECONDS)
+    trusted = "jsonpath={.webhooks[0].clientConfig.caBundle}"
+    kubectl.wait(f"validatingwebhookconfiguration/{WEBHOOKS}", trusted, timeout_seconds=START_SECONDS)
     kubectl.wait(f"apiservice/{METRICS_API}", "condition=Available", timeout_seconds=START_SECONDS)
 
 
@@ -62,7 +63,7 @@ def _adapt(containers: list[dict[str, Any]]) -> None:
 def _certificates(plane: ControlPlane) -> Object:
     """The Secret that KEDA's own rotation would make, by the names that it gives the files."""
     folder = plane.directory.certificates / "keda"
-    authority = Authority(folder, "ca", "KEDA")
+    authority = Authority(folder, "ca", "KEDA", dns_names=["KEDA"], with_rsa=True)
     services = ("keda-operator", ADAPTER, "keda-admission-webhooks")
     forms = ("", f".{NAMESPACE}", f".{NAMESPACE}.svc", f".{NAMESPACE}.svc.cluster.local")
     names = [f"{service}{form}" for service in services for form in forms]

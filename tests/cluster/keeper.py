@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from noctaya.errors import NoctayaError
-from tests.cluster import control_plane, dns, keda, keda_pods, node
+from tests.cluster import control_groups, control_plane, dns, keda, keda_pods, node
 from tests.cluster.binaries import Binaries
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.isolation import NODE_ADDRESS, isolate
@@ -39,8 +39,11 @@ class Plan:
     with_keda: bool = True
 
 
-def keep(plan: Plan) -> int:
-    """Start the cluster and look after it until told to stop; returns an exit code."""
+def keep(plan: Plan, branch: str) -> int:
+    """Start the cluster and look after it until told to stop; returns an exit code.
+
+    Pods go into `branch` of the machine's control groups (node mode; whoever calls removes it).
+    """
     directory = Directory(plan.directory)
     journal = Journal(directory)
     parts = Parts(directory.logs, journal.parts_changed)
@@ -49,7 +52,7 @@ def keep(plan: Plan) -> int:
     # Ctrl-C on a terminal reaches every process of its group; ending the cluster is for whoever started it to decide.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        plane = _start(plan, directory, journal, parts)
+        plane = _start(plan, branch, directory, journal, parts)
         journal.ready(plane.server)
         _look_after(parts)
     except StopRequested:
@@ -60,12 +63,13 @@ def keep(plan: Plan) -> int:
         return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        parts.stop()
+        if plan.mode == "quick":  # in node mode this process's end is the end of every other
+            parts.stop()
         journal.stopped()
     return 0
 
 
-def _start(plan: Plan, directory: Directory, journal: Journal, parts: Parts) -> ControlPlane:
+def _start(plan: Plan, branch: str, directory: Directory, journal: Journal, parts: Parts) -> ControlPlane:
     binaries = Binaries(plan.binaries)
     kubectl = Kubectl(binaries.program("kubectl"), directory.kubeconfig)
     if plan.mode == "quick":
@@ -76,14 +80,15 @@ def _start(plan: Plan, directory: Directory, journal: Journal, parts: Parts) -> 
                 keda.start(plane, binaries, parts, kubectl)
         return plane
     with journal.step("private network and mounts"):
+        control_groups.make(branch)
         isolate(directory)
         node.start_containerd(directory.configuration, parts)
     with journal.step("control plane"):
         plane = control_plane.start(directory, binaries, parts, node_address=NODE_ADDRESS)
     with journal.step("images"):
-        node.import_images(binaries.images, parts)
+        node.import_images(binaries.images(with_keda=plan.with_keda), parts)
     with journal.step("node"):
-        node.start(plane, binaries, parts, kubectl)
+        node.start(plane, binaries, parts, kubectl, branch)
     with journal.step("DNS"):
         dns.apply(kubectl)
         if plan.with_keda:  # both start at once; names are needed first

@@ -1,7 +1,7 @@
 """kubectl of the cluster's own version, bound to one kubeconfig. How it fails: `CommandFailed` with kubectl's own words."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,16 @@ Object = dict[str, Any]
 class Kubectl:
     """`kubectl("get", "pods")` returns what it prints."""
 
-    def __init__(self, program: Path, kubeconfig: Path) -> None:
+    def __init__(self, program: Path, kubeconfig: Path, enter: Callable[[], list[str]] = list) -> None:
+        """`enter` gives words to put before every command line, to reach the cluster's network."""
+        self._enter = enter
         self.program = program
         self.kubeconfig = kubeconfig
+        self.environment = {
+            "KUBECONFIG": str(kubeconfig),
+            "KUBECACHEDIR": str(kubeconfig.parent / "kubectl-cache"),  # nothing into a person's home,
+            "KUBERC": "off",  # and no preferences from there
+        }
 
     def __call__(
         self,
@@ -31,12 +38,11 @@ class Kubectl:
             CommandFailed: it ended with an error, or not in time.
         """
         where = ("--namespace", namespace) if namespace else ()
-        # KUBERC: a person's kubectl preferences must not change what a test sees
         return run(
-            [self.program, f"--kubeconfig={self.kubeconfig}", *where, *words],
+            [*self._enter(), self.program, f"--kubeconfig={self.kubeconfig}", *where, *words],
             stdin=stdin,
             timeout_seconds=timeout_seconds,
-            environment={"KUBERC": "off"},
+            environment=self.environment,
         )
 
     def get(self, *words: str, namespace: str | None = None) -> Any:

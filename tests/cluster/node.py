@@ -46,14 +46,14 @@ def import_images(archives: list[Path], parts: Parts) -> None:
         run([*CTR, "images", "import", archive], timeout_seconds=IMPORT_SECONDS)
 
 
-def start(plane: ControlPlane, binaries: Binaries, parts: Parts, kubectl: Kubectl) -> None:
-    """Start kubelet and kube-proxy; returns when the node is Ready."""
+def start(plane: ControlPlane, binaries: Binaries, parts: Parts, kubectl: Kubectl, branch: str) -> None:
+    """Start kubelet and kube-proxy; returns when the node is Ready. Pods go into `branch` of the control groups."""
     folder = plane.directory.configuration
     kubelet_client = plane.client("kubelet", f"system:node:{NAME}", "system:nodes")
     proxy_client = plane.client("kube-proxy", "system:kube-proxy")
     resolver = folder / "resolv.conf"
     resolver.write_text("")  # the machine's name servers and search domains are not the cluster's
-    kubelet = _kubelet_settings(plane.authority.pair.certificate, resolver)
+    kubelet = _kubelet_settings(plane.authority.pair.certificate, resolver, branch)
     (folder / "kubelet.json").write_text(json.dumps(kubelet, indent=1))
     (folder / "kube-proxy.json").write_text(json.dumps(_proxy_settings(proxy_client), indent=1))
     parts.start(
@@ -121,7 +121,7 @@ def _pod_network() -> dict[str, Any]:
     return {"cniVersion": "0.4.0", "name": "noctaya-test", "plugins": [bridge, ports]}
 
 
-def _kubelet_settings(authority: Path, resolver: Path) -> dict[str, Any]:
+def _kubelet_settings(authority: Path, resolver: Path, branch: str) -> dict[str, Any]:
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -137,6 +137,7 @@ def _kubelet_settings(authority: Path, resolver: Path) -> dict[str, Any]:
         "clusterDomain": "cluster.local",
         "resolvConf": str(resolver),
         "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{branch}",
         "failCgroupV1": False,
         "failSwapOn": False,
         # Forgives refused writes of oom_score_adj and sysctls.

@@ -38,6 +38,14 @@ class ProcessId(msgspec.Struct, frozen=True):
         fields = _stat(self.pid)
         return fields is not None and int(fields[19]) == self.started and fields[0] not in ("Z", "X")
 
+    def number_inside(self) -> int:
+        """Its number in the innermost process namespace that it is in; 0 when it is gone."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return int(next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1])
+
     def send(self, number: signal.Signals) -> bool:
         """Send a signal to this very process; false when it is gone."""
         if not self.is_alive:
@@ -47,6 +55,20 @@ class ProcessId(msgspec.Struct, frozen=True):
         except ProcessLookupError:
             return False
         return True
+
+
+def in_namespace(namespace: str) -> list[ProcessId]:
+    """Processes that run in a process namespace, by its name as `/proc/<pid>/ns/pid` gives it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                is_inside = os.readlink(entry / "ns" / "pid") == namespace
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+            if is_inside and (process := ProcessId.of(int(entry.name))) and process.is_alive:
+                found.append(process)
+    return found
 
 
 def _stat(pid: int) -> list[str] | None:

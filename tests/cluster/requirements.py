@@ -10,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.cluster import control_groups
 from tests.cluster.errors import CommandFailed, RequirementsMissing
 from tests.cluster.processes import run
 
@@ -75,10 +76,8 @@ def missing_for_node() -> list[str]:
         found.append(f"{', '.join(absent)}; on Debian: {INSTALL}")
     if "overlay" not in _words("/proc/filesystems"):
         found.append("overlayfs in the kernel (module `overlay`)")
-    if not Path("/sys/fs/cgroup/cgroup.controllers").exists() and not Path("/sys/fs/cgroup/memory").is_dir():
+    if not control_groups.are_there():
         found.append("control groups with a memory controller below /sys/fs/cgroup")
-    if any(group.is_dir() for group in pod_groups()):
-        found.append("a machine that is no Kubernetes node already: there are control groups `kubepods`")
     return found
 
 
@@ -88,12 +87,6 @@ def network_plugins() -> Path | None:
         if all((folder / plugin).is_file() for plugin in NETWORK_PLUGINS):
             return folder
     return None
-
-
-def pod_groups() -> list[Path]:
-    """Where a kubelet puts its pods' control groups, in both versions of them."""
-    root = Path("/sys/fs/cgroup")
-    return [root / "kubepods", *(folder / "kubepods" for folder in root.glob("*") if folder.is_dir())]
 
 
 def available_memory_bytes() -> int:

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from tests.cluster.errors import ClusterError
 from tests.cluster.processes import ProcessId
 
 Mode = Literal["quick", "node"]
@@ -26,6 +27,8 @@ class Launch(msgspec.Struct):
     """The folder of the programs that it runs."""
     guard: ProcessId
     keeper: ProcessId
+    branch: str
+    """The cluster's own branch of the control groups."""
     sysctls: dict[str, str]
     """Machine-wide settings as they were before; no namespace keeps those apart."""
     cleaned: bool = False
@@ -140,6 +143,10 @@ def _read(path: Path, kind: type[S]) -> S | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
+    except msgspec.DecodeError as problem:
+        raise ClusterError(
+            f"cannot read {path}: {problem}; end what runs there by hand and remove it"
+        ) from problem
 
 
 def _write(path: Path, value: msgspec.Struct) -> None:
