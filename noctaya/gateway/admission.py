@@ -57,10 +57,19 @@ class Admission:
         self._take(taken, ticket, size)
         return None
 
+    def objection(self, key: str | None, size: int) -> Refusal | None:
+        """Why an announced body of `size` bytes cannot fit now; with no key the process alone is asked.
+
+        It takes nothing: bytes count when they arrive, so that a client that announces much and sends little shuts nobody out.
+        """
+        if key is not None:
+            return self._objection(key, self._services.get(key, _Taken()), size)
+        return openai_errors.process_bytes_full() if self.size + size > self.max_bytes else None
+
     def reserve(self, size: int) -> Refusal | None:
         """Take bytes for a body whose service is not known yet; `unreserve` gives them back."""
-        if self.size + size > self.max_bytes:
-            return openai_errors.process_bytes_full()
+        if refusal := self.objection(None, size):
+            return refusal
         self.size += size
         return None
 

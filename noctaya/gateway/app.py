@@ -2,14 +2,15 @@
 
 Sanic's traps that are met here: a disconnect goes unnoticed after a body over 64 KiB unless reading is resumed; an exception
 after the first chunk would look like a clean end (we abort instead); streaming handlers have no body limit (intake has one);
-the response timeout is app-wide (a day here, and deadlines of our own).
+the response timeout is app-wide (a day here, and deadlines of our own). Where its HTTP is too kind, see `strict_http`.
 """
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from sanic import Request, Sanic
 from sanic.compat import Header
@@ -31,12 +32,16 @@ from noctaya.gateway.headers import Headers
 from noctaya.gateway.inbound import Head
 from noctaya.gateway.intake import Intake
 from noctaya.gateway.openai_errors import Refusal
+from noctaya.gateway.reply import ClientLeft
+from noctaya.gateway.request_head import split_target
 from noctaya.gateway.settings import HttpSettings
 
 log = logging.getLogger(__name__)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 A_DAY = 86_400.0
+OCTETS = "application/octet-stream"
+"""What a body is whose engine does not say (RFC 9110 section 8.3); without it Sanic would say `None`."""
 
 
 def build(settings: HttpSettings, intake: Intake, name: str) -> "Sanic[Any, Any]":
@@ -60,24 +65,34 @@ def build(settings: HttpSettings, intake: Intake, name: str) -> "Sanic[Any, Any]
 
     async def serve(request: Request, path: str = "") -> None:
         del path
+        http: Any = request.stream
+        if intake.is_draining:
+            http.keep_alive = False  # the client's next request goes to another gateway
         await intake.serve(
             head_of(request), _Body(request, settings), SanicReply(request, settings.client_stall_seconds)
         )
+        await http.drop_rest()
 
     app.add_route(serve, "/", methods=METHODS, stream=True, name="root")
     app.add_route(serve, "/<path:path>", methods=METHODS, stream=True, name="everything")
-    app.exception(Exception)(lambda request, error: _as_response(error, request, settings))
+
+    def refuse(request: Request, error: Exception) -> HTTPResponse:
+        refusal = _as_refusal(error, request, settings)
+        intake.refused_before(refusal)
+        return _as_response(refusal)
+
+    app.exception(Exception)(refuse)
     return app
 
 
 def head_of(request: Request) -> Head:
     """The head in our own words."""
-    url = urlsplit(request.raw_url.decode("ascii", "replace"))
+    path, query = split_target(request.raw_url.decode("ascii", "replace"))
     pairs: Headers = list(request.headers.items())
     first: dict[str, str] = {}
     for header, value in pairs:
         first.setdefault(header.lower(), value)
-    return Head(request.method, url.path or "/", url.query, pairs, request.ip or "", "http", first)
+    return Head(request.method, path, query, pairs, request.ip or "", "http", first)
 
 
 class _Body(AsyncIterator[bytes]):
@@ -118,27 +133,29 @@ class SanicReply:
 
     @property
     def is_writable(self) -> bool:
-        protocol = self._request.stream.protocol if self._request.stream else None
-        return protocol is not None and protocol._can_write.is_set()
+        stream: Any = self._request.stream
+        transport = stream.protocol.transport if stream else None
+        return transport is not None and not transport.is_closing() and stream.protocol._can_write.is_set()
 
     async def start(self, status: int, headers: Headers) -> None:
+        content_type = next((value for name, value in headers if name == "content-type"), OCTETS)
         self._response = await self._request.respond(
-            status=status, headers=_multi(headers), content_type=None
+            status=status, headers=_multi(headers), content_type=content_type
         )
         self.is_committed = True  # Sanic sends the head with the first piece, in one packet
 
     async def write(self, data: bytes) -> None:
-        await self._send(data)
+        await self._deliver(data)
 
     async def finish(self) -> None:
         if self._response is not None:
-            await self._response.send(b"", end_stream=True)
+            await self._deliver(b"", end_stream=True)
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         response = HTTPResponse(body or None, status=status, headers=_multi(headers), content_type=None)
         self.is_committed = True
-        sent = await self._request.respond(response)
-        await sent.send(body or b"", end_stream=True)
+        self._response = await self._request.respond(response)
+        await self._deliver(body, end_stream=True)
 
     def abort(self) -> None:
         # Not the transport's own abort: on uvloop it would drop an error event that was written a moment ago. This closes
@@ -149,25 +166,33 @@ class SanicReply:
                 None,
                 Stage.FAILED,
             )  # Sanic has nothing more to say, nor to complain of
+            if self._request.version == "1.0" and stream.protocol.transport is not None:
+                # There the end of the connection is the end of the answer: only a reset says that it is not whole.
+                reset = struct.pack("ii", 1, 0)
+                stream.protocol.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, reset
+                )
             stream.protocol.close()
 
-    async def _send(self, data: bytes) -> None:
+    async def _deliver(self, data: bytes, *, end_stream: bool = False) -> None:
         if self._response is None:
             raise RuntimeError("start comes before write")
-        if self.is_writable:
-            await self._response.send(data)
-            return
-        async with asyncio.timeout(self._stall_seconds):
-            await self._response.send(data)
+        try:
+            if self.is_writable:
+                await self._response.send(data, end_stream=end_stream)
+                return
+            async with asyncio.timeout(self._stall_seconds):
+                await self._response.send(data, end_stream=end_stream)
+        except RequestCancelled as error:
+            raise ClientLeft("the client closed its connection") from error
 
 
 def _multi(headers: Headers) -> Any:
     return Header(headers)
 
 
-def _as_response(error: BaseException, request: Request, settings: HttpSettings) -> HTTPResponse:
+def _as_response(refusal: Refusal) -> HTTPResponse:
     """Sanic's own refusals (a head that it cannot parse, for one) in our shape."""
-    refusal = _as_refusal(error, request, settings)
     return raw(
         refusal.body(),
         status=refusal.status,

@@ -1,4 +1,6 @@
-"""What a gateway reads of a request's body: `model` and `stream`, in one bounded pass; the rest stays bytes."""
+"""A request's body: read within bounds, and what a gateway wants of it, `model` and `stream`, in one pass; the rest stays bytes."""
+
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
@@ -10,6 +12,23 @@ class Envelope(msgspec.Struct):
 
     model: str | None = None
     stream: bool | None = None
+
+
+async def collect(chunks: AsyncIterator[bytes], limit: int, grow: Callable[[int], None]) -> bytes:
+    """Read a body; `grow` is told its size so far and may refuse to go on.
+
+    One buffer is grown: a list of the pieces that a client chose to send would take many times the memory that is counted.
+
+    Raises:
+        Refusal: 413 beyond `limit` bytes, or whatever `grow` raises.
+    """
+    body = bytearray()
+    async for piece in chunks:
+        if len(body) + len(piece) > limit:
+            raise openai_errors.body_too_large(limit)
+        grow(len(body) + len(piece))
+        body += piece
+    return bytes(body)
 
 
 _decoder = msgspec.json.Decoder(Envelope)
@@ -34,6 +53,8 @@ def scan(body: bytes) -> Envelope:
         raise openai_errors.bad_json(str(error).rstrip(".")) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise openai_errors.bad_json(str(error).rstrip(".")) from error
+    except RecursionError as error:
+        raise openai_errors.bad_json("it is nested too deeply") from error
 
 
 def with_model(body: bytes, model: str) -> bytes:

@@ -15,7 +15,7 @@ from noctaya.gateway.admission import Ticket
 from noctaya.gateway.balance import Backend
 from noctaya.gateway.demand import DemandLedger
 from noctaya.gateway.errors import ConnectFailed, UpstreamBroken
-from noctaya.gateway.headers import to_client
+from noctaya.gateway.headers import to_client, without
 from noctaya.gateway.hold import Heartbeat
 from noctaya.gateway.metrics import Metrics
 from noctaya.gateway.openai_errors import Refusal
@@ -91,13 +91,17 @@ class Exchange:
                 if not is_cold:
                     is_cold = True
                     heart = self._heart(request, reply)
+                    if (
+                        heart is not None
+                    ):  # a head sent before the engine's own cannot say that the body is compressed
+                        request.outbound.headers = without(request.outbound.headers, "accept-encoding")
                 backend = await self._hold(request, heart)
                 trace.mark(steps.PROBE)
             self._state.balance.started(backend)
             try:
                 trace.mark(steps.FORWARDED)
                 opening = self._upstream.open(backend.endpoint, request.outbound)
-                answer = await (heart.beside(opening) if heart else opening)
+                answer = await (heart.beside(opening, _close) if heart else opening)
             except ConnectFailed as error:
                 self._state.balance.ended(backend)
                 self._state.balance.failed(backend, self._clock())
@@ -211,16 +215,21 @@ class Exchange:
             trace.mark(steps.FIRST_BYTE)
             self._tell(request)
         headers = to_client(answer.headers)
-        is_stream = _content_type(answer).startswith(EVENT_STREAM)
+        is_stream = _header(answer, "content-type").startswith(EVENT_STREAM)
+        tells = is_cold and is_stream and trace.is_asked_for
         if reply.is_committed:
+            if answer.status == 200 and _header(answer, "content-encoding") not in {"", "identity"}:
+                raise openai_errors.upstream_failed(key, "its answer is compressed, which nobody asked for")
             if answer.status != 200 or not is_stream:
                 raise await _as_refusal(key, answer.status, first, chunks)
         else:
             headers.append(("x-request-id", request.request_id))
             if is_cold:
                 headers.append((steps.HEADER, trace.as_json()))
+            if tells:
+                headers = without(headers, "content-length")
             await reply.start(answer.status, headers)
-        if is_cold and is_stream and trace.is_asked_for:
+        if tells:
             await reply.write(f": cold-start {trace.as_json()}\n\n".encode())
         try:
             if first:
@@ -249,8 +258,12 @@ class Exchange:
             metrics.phase("total", first)
 
 
-def _content_type(answer: Answer) -> str:
-    return next((value.lower() for name, value in answer.headers if name.lower() == "content-type"), "")
+def _header(answer: Answer, wanted: str) -> str:
+    return next((value.lower() for name, value in answer.headers if name.lower() == wanted), "")
+
+
+def _close(answer: Answer) -> None:
+    answer.close()
 
 
 def _refusal(key: str, error: UpstreamBroken) -> Refusal:

@@ -34,12 +34,14 @@ REPLACED = frozenset(
         "x-noctaya-trace",
     }
 )
-REQUEST_ID = re.compile(r"^[\x21-\x7e]{1,128}$")
+CLAIMS = frozenset({"forwarded", "x-real-ip", "x-forwarded-port", "x-forwarded-server", "x-forwarded-prefix"})
+"""What a client says of itself in other words; passed on only behind a trusted proxy."""
+REQUEST_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def request_id(offered: str | None) -> str:
     """The client's own id when it is fit for a log line, else a new one."""
-    return offered if offered and REQUEST_ID.match(offered) else uuid.uuid4().hex
+    return offered if offered and REQUEST_ID.fullmatch(offered) else uuid.uuid4().hex
 
 
 def to_engine(
@@ -56,11 +58,13 @@ def to_engine(
     ended = HOP_BY_HOP | REPLACED | _named_by_connection(pairs)
     if strip_authorization:
         ended |= {"authorization"}
+    if not trust_forwarded:
+        ended |= CLAIMS
     kept = [(name, value) for name, value in pairs if name not in ended]
     told = (
         {name: value for name, value in pairs if name.startswith("x-forwarded-")} if trust_forwarded else {}
     )
-    before = told.get("x-forwarded-for")
+    before = ", ".join(value for name, value in pairs if name == "x-forwarded-for") if told else ""
     kept.append(("x-forwarded-for", f"{before}, {client}" if before else client))
     kept.append(("x-forwarded-proto", told.get("x-forwarded-proto", scheme)))
     host = told.get("x-forwarded-host") or next((value for name, value in pairs if name == "host"), "")
@@ -75,6 +79,11 @@ def to_client(headers: Iterable[tuple[str, str]]) -> Headers:
     pairs = [(name.lower(), value) for name, value in headers]
     ended = HOP_BY_HOP | {"x-request-id"} | _named_by_connection(pairs)
     return [(name, value) for name, value in pairs if name not in ended]
+
+
+def without(headers: Headers, unwanted: str) -> Headers:
+    """The headers without this one (lower-case)."""
+    return [(name, value) for name, value in headers if name != unwanted]
 
 
 def _named_by_connection(pairs: Headers) -> frozenset[str]:

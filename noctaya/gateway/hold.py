@@ -85,19 +85,23 @@ class Heartbeat:
         if self._reply.is_writable:
             await self._reply.write(self._beat())
 
-    async def beside(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work`, sending heartbeats as they are due; cancelled together with us."""
+    async def beside(self, work: Coroutine[Any, Any, T], discard: Callable[[T], None] = lambda _: None) -> T:
+        """Do `work`, sending heartbeats as they are due; cancelled together with us. A result that came in the very moment in
+        which we are cancelled goes to `discard`."""
         task = asyncio.ensure_future(work)
         try:
             while True:
                 done, _ = await asyncio.wait({task}, timeout=max(0.0, self.due - self._clock()))
                 if done:
-                    return task.result()
+                    break
                 await self.beat_if_due()
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        except BaseException:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            if not task.cancelled() and task.exception() is None:
+                discard(task.result())
+            raise
+        return task.result()
 
     def _beat(self) -> bytes:
         mode = self._service.heartbeat_mode

@@ -25,7 +25,8 @@ from noctaya.gateway.inbound import BodySource, Head
 from noctaya.gateway.keys import Caller
 from noctaya.gateway.metrics import Metrics
 from noctaya.gateway.openai_errors import Refusal
-from noctaya.gateway.reply import CountedReply, Reply
+from noctaya.gateway.reply import ClientLeft, CountedReply, Reply
+from noctaya.gateway.request_head import climbs
 from noctaya.gateway.service import Service
 from noctaya.gateway.settings import HttpSettings
 from noctaya.gateway.state import GatewayState
@@ -62,6 +63,8 @@ class Intake:
         self._settings, self._state, self._demand = settings, state, demand
         self._exchange, self._metrics, self._clock = exchange, metrics, clock
         self._cut_short: dict[asyncio.Task[object], Refusal | None] = {}
+        self.is_draining = False
+        """True: answers say `Connection: close`."""
 
     @property
     def inside(self) -> int:
@@ -73,6 +76,12 @@ class Intake:
         for task in self._cut_short:
             self._cut_short[task] = refusal
             task.cancel()
+
+    def refused_before(self, refusal: Refusal) -> None:
+        """The door refused what is no request: it only counts."""
+        metrics = self._metrics.of("")
+        metrics.rejected(refusal.reason)
+        metrics.answered(str(refusal.status))
 
     async def serve(self, head: Head, source: BodySource, reply: Reply) -> None:
         """Answer one request; returns when the answer is complete or cut."""
@@ -94,7 +103,7 @@ class Intake:
                 raise
             task.uncancel()
             await self._refuse(refusal_due, sent, outcome)
-        except TimeoutError:  # the client read nothing for `client_stall_seconds`
+        except (ClientLeft, TimeoutError):  # or it read nothing for `client_stall_seconds`
             sent.abort()
             self._metrics.of(outcome.key).answered(CLIENT_LEFT)
         except Exception:
@@ -108,6 +117,8 @@ class Intake:
         if head.path == "/healthz":
             await reply.whole(200, [("content-type", "text/plain")], b"ok\n")
             return
+        if climbs(head.path):
+            raise openai_errors.path_not_found(head.method, head.path)
         if head.method == "OPTIONS":
             await reply.whole(
                 204, cors.preflight(self._settings.cors_origins, head.get("origin"), head.first), b""
@@ -143,7 +154,9 @@ class Intake:
                         client=head.client,
                         scheme=head.scheme,
                         request_id=outcome.request_id,
-                        strip_authorization=service.auth_required or bool(service.digests),
+                        strip_authorization=service.auth_required
+                        or bool(service.digests)
+                        or (caller.digest is not None and routes.knows_digest(caller.digest)),
                         trust_forwarded=self._settings.trust_forwarded,
                     ),
                     data,
@@ -191,7 +204,9 @@ class Intake:
     ) -> tuple[Ticket, bytes]:
         limit = service.max_body_bytes or self._settings.max_body_bytes
         length = _content_length(head, limit)
-        ticket = self._admit(service, length or 0)
+        if length and (refusal := self._state.admission.objection(service.key, length)):
+            raise refusal
+        ticket = self._admit(service, 0)
 
         def grow(size: int) -> None:
             if size > ticket.size and (refusal := self._state.admission.grow(ticket, size - ticket.size)):
@@ -211,7 +226,9 @@ class Intake:
         length = _content_length(head, limit)
         if not bodies.is_json(head.get("content-type")):
             raise openai_errors.model_missing()
-        with self._reserved(length or 0) as grow:
+        if length and (refusal := self._state.admission.objection(None, length)):
+            raise refusal
+        with self._reserved() as grow:
             data = await self._read(source, limit, grow)
             model = bodies.scan(data).model
             service = resolve.by_model(self._state.routes, self._state.gate, caller, model)
@@ -222,7 +239,7 @@ class Intake:
         return service, self._admit(service, len(data)), data
 
     @contextlib.contextmanager
-    def _reserved(self, length: int) -> Iterator[Callable[[int], None]]:
+    def _reserved(self) -> Iterator[Callable[[int], None]]:
         taken = 0
 
         def grow(size: int) -> None:
@@ -232,7 +249,6 @@ class Intake:
                     raise refusal
                 taken = size
 
-        grow(length)
         try:
             yield grow
         finally:
@@ -246,19 +262,11 @@ class Intake:
         return admitted
 
     async def _read(self, source: BodySource, limit: int, grow: Callable[[int], None]) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
         try:
             async with asyncio.timeout(self._settings.body_timeout_seconds):
-                async for piece in source.chunks():
-                    size += len(piece)
-                    if size > limit:
-                        raise openai_errors.body_too_large(limit)
-                    grow(size)
-                    pieces.append(piece)
+                return await bodies.collect(source.chunks(), limit, grow)
         except TimeoutError as error:
             raise openai_errors.request_timeout() from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     # Refusals
 
@@ -268,18 +276,24 @@ class Intake:
         if not reply.is_committed:
             metrics.answered(str(refusal.status))
             headers = [("content-type", openai_errors.JSON), ("x-request-id", outcome.request_id)]
-            await reply.whole(refusal.status, [*headers, *refusal.headers.items()], refusal.body())
+            try:
+                await reply.whole(refusal.status, [*headers, *refusal.headers.items()], refusal.body())
+            except (ClientLeft, TimeoutError):
+                reply.abort()
             return
         metrics.answered(f"{reply.status}_broken")
+        # Its code and not its message: an engine's words may repeat the prompt.
         log.info(
             "answer cut",
             extra=context(
-                request=outcome.request_id, service=outcome.key, status=refusal.status, why=refusal.message
+                request=outcome.request_id, service=outcome.key, status=refusal.status, why=refusal.reason
             ),
         )
         try:
             if reply.is_stream and reply.is_writable:
                 await reply.write(refusal.frame())
+        except ClientLeft:
+            return
         finally:
             reply.abort()
 

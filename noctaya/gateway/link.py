@@ -105,7 +105,7 @@ class Link:
         async with asyncio.timeout(self._settings.welcome_seconds):
             await call.write(control.GatewayMessage(hello=self._listener.hello()))
             first = await call.read()
-        if first is grpc.aio.EOF or first.WhichOneof("kind") != "welcome":
+        if not isinstance(first, control.WorkerMessage) or first.WhichOneof("kind") != "welcome":
             raise LinkBroken(
                 f"{self.address} did not say Welcome first; is it a Noctaya worker's control port?"
             )
@@ -133,6 +133,10 @@ class Link:
             message = await call.read()  # no deadline: silence is normal, keepalive pings find a dead peer
             if message is grpc.aio.EOF:
                 return
+            if not isinstance(
+                message, control.WorkerMessage
+            ):  # grpc.aio gives None for bytes that are no message
+                raise LinkBroken(f"{self.address} sent bytes that are no message of ours")
             self._listener.told(self.address, message, self.outbox)
 
     async def _write(self, call: Call) -> None:

@@ -26,6 +26,7 @@ from noctaya.gateway.probes import Probes
 from noctaya.gateway.settings import GatewaySettings
 from noctaya.gateway.snapshot import Snapshot
 from noctaya.gateway.state import GatewayState
+from noctaya.gateway.strict_http import StrictProtocol
 from noctaya.gateway.upstream import Upstream
 from noctaya.telemetry import context
 
@@ -107,7 +108,7 @@ async def serve(
             started.set()
             try:
                 await stop.wait()
-                inside.is_draining = True
+                inside.is_draining = intake.is_draining = True
                 await drain(
                     settings.drain, intake, lambda: server.connections, lambda: _close(server, public), hurry
                 )
@@ -150,7 +151,9 @@ async def _admin_port(listener: socket.socket, application: web.Application) -> 
 
 @contextlib.asynccontextmanager
 async def _public_port(listener: socket.socket, application: "Sanic[Any, Any]") -> AsyncIterator[Any]:
-    server: Any = await application.create_server(sock=listener, return_asyncio_server=True, access_log=False)
+    server: Any = await application.create_server(
+        sock=listener, return_asyncio_server=True, access_log=False, protocol=StrictProtocol
+    )
     if server is None:
         raise RuntimeError("Sanic gave no server")
     await server.startup()

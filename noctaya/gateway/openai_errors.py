@@ -16,6 +16,8 @@ COLD_RETRY_SECONDS = 10
 """Retry-After of 503: a start takes longer."""
 
 JSON = "application/json"
+MESSAGE_LIMIT = 2000
+"""Longest message in characters: a client must not get a megabyte of its own back."""
 
 
 @dataclass(eq=False)
@@ -34,9 +36,12 @@ class Refusal(NoctayaError):
         return self.message
 
     def body(self) -> bytes:
-        """The error object as JSON."""
+        """The error object as JSON. What a client or an engine said may hold what no UTF-8 can, and may be long."""
+        message = self.message.encode(errors="replace").decode()
+        if len(message) > MESSAGE_LIMIT:
+            message = message[:MESSAGE_LIMIT] + "…"
         return msgspec.json.encode(
-            {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+            {"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}}
         )
 
     def frame(self) -> bytes:
@@ -298,7 +303,7 @@ def from_engine(key: str, status: int, body: bytes) -> Refusal:
     """An engine's error whose status can no longer be sent: its own error object if it has one, else its text."""
     try:
         told = msgspec.json.decode(body, type=_EngineAnswer).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         told = None
     if isinstance(told, _EngineError):
         return Refusal(

@@ -2,9 +2,14 @@
 
 from typing import Protocol
 
+from noctaya.errors import NoctayaError
 from noctaya.gateway.headers import Headers
 
 EVENT_STREAM = "text/event-stream"
+
+
+class ClientLeft(NoctayaError):
+    """The client's connection is closed: there is nobody to answer."""
 
 
 class Reply(Protocol):

@@ -76,7 +76,11 @@ class RouteTable:
             gone = {key for key in update.removed if key in held.services and key not in told}
         changed = {key for key, service in told.items() if held.services.get(key) != service} | gone
         for key in changed:
-            self._replace(key, held, told.get(key))
+            new = told.get(key)
+            if new is not None and (elsewhere := self._services.get(key)) and elsewhere.shard != update.shard:
+                # Told by two shards: another fleet may count them differently. The latest holds, and the other lets go of it.
+                self._replace(key, self._shards[elsewhere.shard], None)
+            self._replace(key, held, new)
         held.epoch, held.version = update.epoch, update.version
         return Applied(frozenset(changed))
 
@@ -138,6 +142,10 @@ class RouteTable:
             _count(self._keyless, _keyless_namespace(new), 1)
 
     # Questions
+
+    def is_former(self, fleet: str) -> bool:
+        """True for a fleet that was replaced by the one whose routes are held."""
+        return fleet in self._former_fleets
 
     def get(self, key: str) -> Service | None:
         """The service `namespace/name`."""

@@ -1,5 +1,6 @@
 """What a gateway knows of one LLMService and of its endpoints: the wire's messages as small frozen values."""
 
+import ipaddress
 from dataclasses import dataclass, field
 
 from noctaya.wire import control
@@ -102,10 +103,19 @@ class Service:
             endpoints=tuple(
                 Endpoint(e.address, e.port, e.pod, e.pod_uid, e.ready, e.terminating)
                 for e in message.endpoints
-                if e.address and e.port
+                if _is_address(e.address) and 0 < e.port < 65_536
             ),
             phase=message.phase,
             problem=message.problem,
             created_at=message.created_at,
             message=message,
         )
+
+
+def _is_address(text: str) -> bool:
+    """True for a pod's IP. Anything else would become part of a URL."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -60,7 +60,9 @@ class GatewayState:
     # The control link
 
     def welcome(self, welcome: "control.Welcome") -> None:
-        """A worker told the fleet's secret and policy: the latest one holds."""
+        """A worker told the fleet's secret and policy: the latest one holds, but never one of a fleet that was replaced."""
+        if self.routes.is_former(welcome.fleet):
+            return
         self.last_welcome = welcome
         self.gate = Gate(welcome.key_digest_secret, frozenset(welcome.policy.open_namespaces))
         self.on_changed()

@@ -10,7 +10,10 @@ lost. A client that looks at its socket before it writes (this module's successo
 aiohttp is replaceable: nothing of it leaves this module.
 """
 
+import asyncio
 import contextlib
+import io
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,12 +21,16 @@ from typing import Protocol
 import aiohttp
 import yarl
 
+from noctaya.gateway.connector import EngineConnector
 from noctaya.gateway.errors import ConnectFailed, UpstreamBroken
 from noctaya.gateway.headers import Headers
 from noctaya.gateway.service import Endpoint
 from noctaya.gateway.settings import UpstreamSettings
 
 HEAD_LIMIT_BYTES = 32 * 1024
+LARGE_BODY_BYTES = 256 * 1024
+STATUSES = range(200, 600)
+"""What may end a request; 101 was never asked for, and the rest is no HTTP."""
 
 
 @dataclass(slots=True)
@@ -81,20 +88,31 @@ class Upstream:
             UpstreamBroken: something may have been sent, and no head came.
         """
         session = self._pooled if request.may_reuse else self._fresh
-        url = yarl.URL(f"http://{endpoint.authority}{request.path}", encoded=True)
         try:
-            response = await session.request(
-                request.method, url, headers=request.headers, data=request.body, allow_redirects=False
-            )
+            url = yarl.URL(f"http://{endpoint.authority}{request.path}", encoded=True)
+        except ValueError as error:
+            raise ConnectFailed(f"{endpoint.pod} has no usable address") from error
+        # A long body goes out piece by piece, as the engine takes it; BytesIO shares the memory.
+        body = request.body if len(request.body) <= LARGE_BODY_BYTES else io.BytesIO(request.body)
+        settings = self._settings
+        try:
+            # aiohttp's own timeout begins when the body is written and anew with every byte; this one is for the whole head.
+            async with asyncio.timeout(settings.connect_seconds + settings.idle_seconds):
+                response = await session.request(
+                    request.method, url, headers=request.headers, data=body, allow_redirects=False
+                )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise ConnectFailed(
                 f"{endpoint.pod or endpoint.authority} cannot be reached: {_say(error)}"
             ) from error
-        except aiohttp.SocketTimeoutError as error:
-            raise Silent(self._settings.idle_seconds) from error
+        except TimeoutError as error:
+            raise Silent(settings.idle_seconds) from error
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamBroken(f"the connection broke before the answer began ({_say(error)})") from error
-        return _Answer(response, self._settings.idle_seconds)
+        if response.status not in STATUSES:
+            response.close()
+            raise UpstreamBroken(f"it answered with status {response.status}")
+        return _Answer(response, settings.idle_seconds)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -106,7 +124,7 @@ class Upstream:
             {"force_close": True} if force_close else {"keepalive_timeout": self._settings.keepalive_seconds}
         )
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=0, **limits),
+            connector=EngineConnector(**limits),
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=self._settings.connect_seconds, sock_read=self._settings.idle_seconds
             ),
@@ -124,7 +142,8 @@ class _Answer(AsyncIterator[bytes]):
         self._response, self._idle_seconds = response, idle_seconds
         self.status = response.status
         self.headers = [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers
+            (name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
+            for name, value in response.raw_headers
         ]
 
     def chunks(self) -> AsyncIterator[bytes]:
@@ -136,8 +155,9 @@ class _Answer(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         # Not an async generator: one that is left early is finished by the garbage collector, some time.
         try:
-            chunk = await self._response.content.readany()
-        except aiohttp.SocketTimeoutError as error:
+            async with asyncio.timeout(self._idle_seconds):
+                chunk = await self._response.content.readany()
+        except TimeoutError as error:
             raise Silent(self._idle_seconds) from error
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamBroken(f"the answer broke off ({_say(error)})") from error
@@ -151,4 +171,13 @@ class _Answer(AsyncIterator[bytes]):
 
 
 def _say(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).rstrip(".")
+    """What happened, for a client's eyes: the libraries' own words hold the pod's address and bytes of the answer."""
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the engine closed the connection"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "the answer is not valid HTTP"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the body is not whole"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return type(error).__name__

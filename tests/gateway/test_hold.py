@@ -182,7 +182,8 @@ async def test_a_request_whose_model_is_deleted_is_told_so() -> None:
     async with fake_worker() as worker:
         worker.serve(message())
         worker.on_wake = lambda wake: worker.remove(KEY)
-        async with gateway(worker.address) as running, running.openai() as client:
+        hold = HoldSettings(lease_linger_seconds=0.05)
+        async with gateway(worker.address, hold=hold) as running, running.openai() as client:
             with pytest.raises(openai.InternalServerError, match="removed"):
                 await words(client, KEY)
             await worker.until(lambda: not worker.is_wanted(KEY))

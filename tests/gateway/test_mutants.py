@@ -9,14 +9,17 @@ from typing import Any
 import aiohttp
 import openai
 import pytest
+from aiohttp.client_proto import ResponseHandler
 
-from noctaya.gateway import app, exchange, openai_errors
+from noctaya.gateway import app, connector, exchange, openai_errors
 from noctaya.gateway.errors import ConnectFailed, UpstreamBroken
 from noctaya.gateway.routing import RouteTable
 from noctaya.gateway.service import Endpoint
 from noctaya.gateway.upstream import Answer, Outbound, Upstream
 from tests.gateway.fake_engine import fake_engine
 from tests.gateway.fake_worker import fake_worker
+from tests.gateway.raw_client import ask, request
+from tests.gateway.raw_engine import Heard, raw_engine, resetting
 from tests.gateway.running import CHAT, gateway, until_async, until_cut
 from tests.gateway.services import KEY, endpoint, message, update
 
@@ -82,6 +85,46 @@ async def test_a_disconnect_after_a_long_body_goes_unnoticed_when_reading_is_not
 
             with pytest.raises(TimeoutError):
                 await until_async(is_free, 0.5)
+
+
+async def test_a_pool_that_gives_out_soiled_connections_hands_one_clients_answer_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The day this fails, aiohttp looks itself and `connector` can shrink."""
+    monkeypatch.setattr(connector.EngineConnector, "_get", aiohttp.TCPConnector._get)
+
+    async def late(heard: Heard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(heard.length)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\npoison")
+
+    async with fake_worker() as worker, raw_engine(late) as engine:
+        worker.serve(message(endpoints=[endpoint(engine.port)], health_path="", http_keep_alive=True))
+        async with gateway(worker.address) as running:
+            heard = []
+            for _ in range(3):
+                heard.append((await ask(running.port, request())).body)
+                await asyncio.sleep(0.05)
+            assert b"poison" in heard
+
+
+async def test_a_garbled_chunk_leaves_its_reader_waiting_when_aiohttp_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The day this fails, aiohttp tells its reader and `connector` can shrink."""
+    monkeypatch.setattr(connector._Connection, "connection_lost", ResponseHandler.connection_lost)
+    first = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n1\r\n.\r\n"
+    )
+    async with fake_worker() as worker, raw_engine(resetting(first, then=b"zz\r\n")) as engine:
+        worker.serve(message(endpoints=[endpoint(engine.port)], health_path=""))
+        async with gateway(worker.address) as running, aiohttp.ClientSession() as session:
+            async with running.post(session) as response:
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.5):
+                        await response.read()
 
 
 async def test_without_the_hold_a_cold_request_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
