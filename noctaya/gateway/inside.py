@@ -53,8 +53,10 @@ class Inside:
             return True
         if welcome is None or since is None:
             return False
-        is_whole = bool(welcome.shard_count) and len(self._state.routes.known()) >= welcome.shard_count
-        return is_whole or self._clock() - since >= self._settings.settle_seconds
+        told = len(self._state.routes.known())
+        is_whole = bool(welcome.shard_count) and told >= welcome.shard_count
+        # A worker that does not act yet welcomes us and tells nothing: without a single shard every model would be unknown.
+        return is_whole or (told > 0 and self._clock() - since >= self._settings.settle_seconds)
 
     def queue(self) -> dict[str, Any]:
         """Demand, places and endpoints of every service that has any of them."""

@@ -138,8 +138,7 @@ class Intake:
             service = target.service
         else:
             resolve.refuse_strangers(routes, gate, caller)
-            service, ticket, data = await self._read_then_admit(head, source, caller, target.path)
-            outcome.key = service.key
+            service, ticket, data = await self._read_then_admit(head, source, caller, target.path, outcome)
         try:
             envelope = bodies.scan(data) if bodies.is_json(head.get("content-type")) else bodies.Envelope()
             data = _in_the_engines_words(service, envelope, data)
@@ -219,7 +218,7 @@ class Intake:
             raise
 
     async def _read_then_admit(
-        self, head: Head, source: BodySource, caller: Caller, path: str
+        self, head: Head, source: BodySource, caller: Caller, path: str, outcome: _Outcome
     ) -> tuple[Service, Ticket, bytes]:
         """The body tells the service, so it is read first: its bytes count against the process until the service is known."""
         limit = self._settings.max_body_bytes
@@ -232,6 +231,7 @@ class Intake:
             data = await self._read(source, limit, grow)
             model = bodies.scan(data).model
             service = resolve.by_model(self._state.routes, self._state.gate, caller, model)
+            outcome.key = service.key  # from here on a refusal is this service's
             if not service.may_infer(path):
                 raise openai_errors.path_not_found(head.method, path)
             if service.max_body_bytes and len(data) > service.max_body_bytes:

@@ -18,6 +18,8 @@ class FakeWorker(control_grpc.ControlServicer):
         self.name, self.open_namespaces = name, open_namespaces
         self.fleet = FLEET
         self.acks: bool | None = True
+        self.acts = True
+        """Whether it owns its shard from the start, and so tells it with its Welcome."""
         self.port = 0
         self.hellos: list[control.Hello] = []
         self.reports: list[control.DemandReport] = []
@@ -116,7 +118,8 @@ class FakeWorker(control_grpc.ControlServicer):
                 control.WorkerAddress(name=name, address=address) for address, name in self.workers.items()
             ]
             await context.write(control.WorkerMessage(workers=control.Workers(workers=listed)))
-        await context.write(control.WorkerMessage(shard=self.snapshot()))
+        if self.acts:
+            await context.write(control.WorkerMessage(shard=self.snapshot()))
         self._streams.add(stream)
         writer = asyncio.create_task(self._write(context, stream))
         try:

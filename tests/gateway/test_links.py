@@ -176,3 +176,14 @@ async def test_a_port_that_speaks_no_control_protocol_is_dialled_again_without_h
         port = server.sockets[0].getsockname()[1]
         async with gateway(f"127.0.0.1:{port}", worker.address):
             await until(lambda: dials >= 2)
+
+
+async def test_a_worker_that_welcomes_and_tells_no_shard_makes_no_gateway_ready() -> None:
+    async with fake_worker() as worker:
+        worker.acts = False
+        async with gateway(worker.address, ready=False) as running:
+            await worker.until(lambda: bool(worker.reports))
+            await asyncio.sleep(0.1)  # twice the time after which some shards would do
+            assert (await running.admin("/readyz"))[0] == 503
+            worker.serve(message())
+            await running.until_ready()

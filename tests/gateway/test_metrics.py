@@ -1,5 +1,7 @@
 """Metrics: the names that dashboards know, and never more series than services with traffic, two hundred at most."""
 
+import aiohttp
+
 from noctaya.gateway.metrics import IDLE_SECONDS, MAX_SERVICES, Metrics
 from tests.gateway.fake_engine import fake_engine
 from tests.gateway.fake_worker import fake_worker
@@ -55,3 +57,13 @@ async def test_the_names_that_dashboards_know_are_served_on_the_admin_port() -> 
         ):
             assert line in told, line
         assert 'noctaya_gateway_demand_reports_total{result="success"}' in told
+
+
+async def test_a_refusal_counts_for_the_service_that_the_body_names() -> None:
+    async with fake_worker() as worker:
+        worker.serve(message(max_body_bytes=10))
+        async with gateway(worker.address) as running, aiohttp.ClientSession() as session:
+            async with running.post(session) as answer:
+                assert answer.status == 413
+            _, told = await running.admin("/metrics")
+    assert 'noctaya_gateway_requests_total{code="413",namespace="ai",service="tiny"} 1.0' in told
