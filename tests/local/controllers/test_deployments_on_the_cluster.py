@@ -46,6 +46,12 @@ def available(count: int) -> Any:
     return lambda found: (found.get("status") or {}).get("availableReplicas", 0) == count
 
 
+def is_observed(found: dict[str, Any]) -> bool:
+    """Whether the status speaks of the newest spec, and not of the one before."""
+    generation: int = found["metadata"]["generation"]
+    return found["status"].get("observedGeneration") == generation
+
+
 def reason(found: dict[str, Any], kind: str) -> str:
     return next((c["reason"] for c in found["status"]["conditions"] if c["type"] == kind), "")
 
@@ -104,7 +110,9 @@ async def test_a_new_template_replaces_pods_without_a_gap(cluster: LocalCluster)
 
     await until(is_replaced, 8, lambda: "not replaced")
     found = await cluster.until(
-        DEPLOYMENTS, "web", lambda d: d["status"].get("updatedReplicas") == d["status"].get("replicas") == 1
+        DEPLOYMENTS,
+        "web",
+        lambda d: is_observed(d) and d["status"].get("updatedReplicas") == d["status"].get("replicas") == 1,
     )
     watcher.cancel()
     await asyncio.gather(watcher, return_exceptions=True)
@@ -141,7 +149,9 @@ async def test_recreate_never_runs_old_and_new_together(cluster: LocalCluster) -
     await cluster.until(
         DEPLOYMENTS,
         "web",
-        lambda d: d["status"].get("updatedReplicas") == 1 and d["status"].get("availableReplicas") == 1,
+        lambda d: (
+            is_observed(d) and d["status"].get("updatedReplicas") == 1 == d["status"].get("availableReplicas")
+        ),
     )
     watcher.cancel()
     await asyncio.gather(watcher, return_exceptions=True)
