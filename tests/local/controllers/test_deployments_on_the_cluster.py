@@ -48,8 +48,7 @@ def available(count: int) -> Any:
 
 def is_observed(found: dict[str, Any]) -> bool:
     """Whether the status speaks of the newest spec, and not of the one before."""
-    generation: int = found["metadata"]["generation"]
-    return found["status"].get("observedGeneration") == generation
+    return bool(found["status"].get("observedGeneration") == found["metadata"]["generation"])
 
 
 def reason(found: dict[str, Any], kind: str) -> str:
