@@ -8,11 +8,10 @@ from collections import defaultdict
 from noctaya.kube.errors import AlreadyExists, NotFound
 from noctaya.kube.reflector import Change
 from noctaya.kube.resources import ENDPOINTSLICES, SERVICES
-from noctaya.local.controllers.loop import Controller
+from noctaya.local.controllers.by_service import ServiceController
 from noctaya.local.controllers.records import (
     Json,
     Record,
-    SliceRecord,
     matches,
     owner,
     pod_is_ready,
@@ -23,28 +22,14 @@ from noctaya.local.controllers.view import NAMESPACE, SERVICE, SERVICE_LABEL, Cl
 MANAGED_BY = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
 
 
-class EndpointSliceController(Controller):
+class EndpointSliceController(ServiceController):
     """Keyed by Service."""
 
     name = "endpointslice"
 
     def __init__(self, view: ClusterView) -> None:
-        super().__init__()
-        self._view = view
-        view.services.subscribe(self._service_changed)
+        super().__init__(view)
         view.pods.subscribe(self._pod_changed)
-        view.slices.subscribe(self._slice_changed)
-
-    def _service_changed(self, change: Change[Record]) -> None:
-        record = change.new or change.old
-        if record is not None:
-            self.enqueue(record.namespace, record.name)
-
-    def _slice_changed(self, change: Change[SliceRecord]) -> None:
-        record = change.new or change.old
-        name = record.metadata.labels.get(SERVICE_LABEL) if record is not None else None
-        if record is not None and name:
-            self.enqueue(record.namespace, name)
 
     def _pod_changed(self, change: Change[Record]) -> None:
         pods = [pod for pod in (change.old, change.new) if pod is not None]

@@ -3,13 +3,12 @@
 import logging
 
 from noctaya.kube.events import reference
-from noctaya.kube.reflector import Change
 from noctaya.kube.resources import SERVICES
+from noctaya.local.controllers.by_service import ServiceController
 from noctaya.local.controllers.errors import NodePortInUse
 from noctaya.local.controllers.forwarding import Endpoint, Forwarder
-from noctaya.local.controllers.loop import Controller
-from noctaya.local.controllers.records import Record, SliceRecord
-from noctaya.local.controllers.view import SERVICE, SERVICE_LABEL, ClusterView
+from noctaya.local.controllers.records import Record
+from noctaya.local.controllers.view import SERVICE, ClusterView
 
 log = logging.getLogger(__name__)
 
@@ -17,28 +16,14 @@ HOST = "127.0.0.1"
 RETRY_SECONDS = 5.0
 
 
-class NodePortProxy(Controller):
+class NodePortProxy(ServiceController):
     """Keyed by Service."""
 
     name = "nodeports"
 
     def __init__(self, view: ClusterView) -> None:
-        super().__init__()
-        self._view = view
         self._open: dict[tuple[str, str], dict[int, Forwarder]] = {}
-        view.services.subscribe(self._service_changed)
-        view.slices.subscribe(self._slice_changed)
-
-    def _service_changed(self, change: Change[Record]) -> None:
-        record = change.new or change.old
-        if record is not None:
-            self.enqueue(record.namespace, record.name)
-
-    def _slice_changed(self, change: Change[SliceRecord]) -> None:
-        record = change.new or change.old
-        name = record.metadata.labels.get(SERVICE_LABEL) if record is not None else None
-        if record is not None and name:
-            self.enqueue(record.namespace, name)
+        super().__init__(view)
 
     async def run(self) -> None:
         """Until cancelled; then every port is closed."""
