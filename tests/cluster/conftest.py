@@ -24,6 +24,8 @@ from tests.cluster.requirements import missing_for_node, need
 from tests.cluster.state import Mode
 
 MARKER = "cluster: a real Kubernetes and KEDA on this machine (root, Go, containerd)"
+KEPT = "NOCTAYA_TEST_CLUSTER"
+"""Names the directory of a cluster that is up already: whoever works on a test need not wait for a new one each time."""
 Up = Callable[..., "Cluster"]
 
 
@@ -58,7 +60,13 @@ def programs() -> Binaries:
 
 @pytest.fixture(scope="session")
 def cluster(programs: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with a node, DNS and KEDA as pods. What it leaves on the machine fails the session's last test."""
+    """A cluster with a node, DNS and KEDA as pods. What it leaves on the machine fails the session's last test.
+
+    `NOCTAYA_TEST_CLUSTER=DIR` takes one that is up already (`python -m tests.cluster --dir DIR up`) and leaves it up.
+    """
+    if kept := os.environ.get(KEPT):
+        yield Cluster(Path(kept), programs)
+        return
     before = Footprint.now()
     with running(Cluster(tmp_path_factory.mktemp("cluster") / "it", programs), "node") as cluster:
         yield cluster
