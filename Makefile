@@ -30,7 +30,7 @@ local: setup ## start the embedded cluster and leave it running
 	$(BIN)/noctaya local
 
 test: setup ## every test that needs no root and no other toolchain
-	$(BIN)/python -m pytest -m "not cluster"
+	$(BIN)/python -m pytest -m "not cluster and not containers"
 
 bench: setup ## measure the cold start on the embedded cluster (docs/performance.md)
 	$(BIN)/python -m bench.cold_start
@@ -46,7 +46,7 @@ cluster-status: setup ## what of it runs, and how to reach it
 
 test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs root and Go
 	$(BIN)/python -m tests.cluster build
-	$(BIN)/python -m pytest tests/cluster -m cluster
+	$(BIN)/python -m pytest -m "cluster or containers"
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current
 	$(BIN)/ruff check .

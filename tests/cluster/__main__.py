@@ -13,6 +13,7 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.cluster import Cluster, default_directory
 from tests.cluster.errors import NotRunning
 from tests.cluster.progress import Progress
+from tests.cluster.requirements import DEBIAN_PACKAGES
 from tests.cluster.state import Directory, State
 
 
@@ -52,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(action=_exec)
+    packages = actions.add_parser("packages", help="name the Debian packages that a node needs")
+    packages.set_defaults(action=_packages)
     for action in (up, down, status, execute):
         action.add_argument("--dir", type=Path, default=default_directory(), help="default: %(default)s")
     return parser
@@ -98,6 +101,12 @@ def _exec(given: argparse.Namespace, screen: Console) -> int:
     programs = cluster.kubectl.program.parent
     environment = {**os.environ, **cluster.kubectl.environment, "PATH": f"{programs}:{os.environ['PATH']}"}
     os.execvpe(words[0], words, environment)
+
+
+def _packages(given: argparse.Namespace, screen: Console) -> int:
+    del given
+    screen.print(DEBIAN_PACKAGES, markup=False, soft_wrap=True)
+    return 0
 
 
 def _cluster(given: argparse.Namespace) -> Cluster:
