@@ -80,6 +80,12 @@ class WorkerCollector(Collector):
         yield _gauge(
             "noctaya_gateway_scaler_streams", "Open StreamIsActive streams of KEDA.", scaler.stream_count
         )
+        asked = CounterMetricFamily(
+            "noctaya_scaler_requests", "Calls of KEDA, by method.", labels=("method",)
+        )
+        for method, count in scaler.asked.items():
+            asked.add_metric((method,), count)
+        yield asked
         pushed = CounterMetricFamily(
             "noctaya_scaler_pushes", "Times that true was pushed to KEDA.", labels=("cause",)
         )
@@ -104,6 +110,9 @@ class WorkerCollector(Collector):
             "noctaya_worker_backlog", "Services that are due to be reconciled and wait.", parts.reconciler.due
         )
         yield _gauge("noctaya_worker_services", "LLMServices in the cluster.", len(parts.stores.services))
+        yield _gauge(
+            "noctaya_worker_scaledobjects", "ScaledObjects of ours.", len(parts.stores.scaledobjects)
+        )
         family = GaugeMetricFamily(
             "noctaya_worker_problem", "1 for every present problem.", labels=("problem",)
         )

@@ -73,6 +73,8 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self.wakes = wakes if wakes is not None else WakeLog()
         self._recency = recency if recency is not None else Recency()
         self.pushed: dict[Cause, int] = dict.fromkeys(Cause, 0)
+        self.asked = {"GetMetricSpec": 0, "GetMetrics": 0, "IsActive": 0, "StreamIsActive": 0}
+        """Calls of KEDA by method: the load that it puts on us, and a sign that it reaches us."""
         self._demand = demand
         self._permission = permission
         self._is_known = is_known
@@ -91,6 +93,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self, request: externalscaler.ScaledObjectRef, context: Context
     ) -> externalscaler.GetMetricSpecResponse:
         """The target; KEDA asks this first, always, so it depends on nothing but the request."""
+        self.asked["GetMetricSpec"] += 1
         target = await _valid_target(request, context)
         spec = externalscaler.MetricSpec(
             metricName=METRIC_NAME, targetSize=_ceiling(target), targetSizeFloat=target
@@ -101,6 +104,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self, request: externalscaler.ScaledObjectRef, context: Context
     ) -> externalscaler.IsActiveResponse:
         """Whether anybody waits for the model, uses it, or used it a moment ago (`recency.py`)."""
+        self.asked["IsActive"] += 1
         await _valid_target(request, context)
         key = await self._service_of(request, context)
         now = self._clock()
@@ -115,6 +119,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self, request: externalscaler.GetMetricsRequest, context: Context
     ) -> externalscaler.GetMetricsResponse:
         """The demand; exactly one value, in both fields (keda.md 1)."""
+        self.asked["GetMetrics"] += 1
         reference = request.scaledObjectRef
         await _valid_target(reference, context)
         if request.metricName != METRIC_NAME:
@@ -140,6 +145,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
 
         A service unknown here gets a silent stream: an error would cost KEDA a minute.
         """
+        self.asked["StreamIsActive"] += 1
         await _valid_target(request, context)
         key = f"{request.namespace}/{request.name}"
         self._serial += 1

@@ -6,6 +6,7 @@ those of its release. In node mode KEDA runs as pods: `keda_pods`.
 """
 
 import base64
+import os
 from pathlib import Path
 
 from tests.cluster import keda_release, kubeconfig
@@ -22,6 +23,8 @@ RUN_IN_PODS = ("APIService", "Deployment", "Service", "ValidatingWebhookConfigur
 """Kinds that KEDA's release uses to run in the cluster."""
 START_SECONDS = 90.0
 TOKEN_LIFETIME = "48h"
+OPERATOR_ARGUMENTS = "TEST_KEDA_ARGUMENTS"
+"""Further arguments of the operator, such as its API rate, for measurements."""
 
 
 def start(plane: ControlPlane, binaries: Binaries, parts: Parts, kubectl: Kubectl) -> None:
@@ -85,6 +88,7 @@ def _parts(
                 "--enable-cert-rotation=false",
                 "--leader-elect=false",
                 "--zap-log-level=info",
+                *os.environ.get(OPERATOR_ARGUMENTS, "").split(),
             ],
             environment,
         ),
