@@ -17,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.cluster.control_plane import LOOPBACK, free_ports
+from tests.cluster.errors import tail
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -104,5 +105,4 @@ async def _ready(session: aiohttp.ClientSession, url: str, log: Path) -> None:
                         seen = await answer.text()
                 await asyncio.sleep(0.1)
     except TimeoutError:
-        end = log.read_text(errors="replace")[-2000:]
-        raise TimeoutError(f"{url} is not ready after {START_SECONDS:.0f} s: {seen}\n{end}") from None
+        raise TimeoutError(f"{url} is not ready after {START_SECONDS:.0f} s: {seen}\n{tail(log)}") from None
