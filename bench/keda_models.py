@@ -15,6 +15,7 @@ import os
 import random
 import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -285,6 +286,8 @@ def main() -> None:
         "--limit", type=float, default=1200.0, help="longest wait for any one figure, seconds"
     )
     arguments = parser.parse_args()
+    # Told to end in any way, the cluster and the roles end too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     rate = arguments.keda_rate
     if rate:
         os.environ[OPERATOR_ARGUMENTS] = f"--kube-api-qps={rate} --kube-api-burst={2 * rate}"
