@@ -1,7 +1,10 @@
-"""The shell of `Tenure`: one Lease read and written as the core asks, each attempt with a deadline of its own.
+"""The shell of `Tenure` and `Membership`: one Lease read and written as the core asks.
 
-It runs as a task on the worker's loop: a stalled loop loses the tenure, which is safe. A thread with its own connection,
-gated on the loop's progress, and hedged attempts come with the full shard protocol (sharding.md 2.2, 2.6).
+A write is hedged (sharding.md 2.2): without an answer after `HEDGE_SECONDS` the very same bytes are sent again on another
+connection, so that neither a slow API server nor a dead connection costs the tenure. A conflict is no refusal when the Lease
+holds exactly what we wrote, to the microsecond of `renewTime`: one of the two was accepted, and it counts from the first send.
+
+It runs as a task of one loop, on a client of its own: a loop that stalls loses the tenure, which is safe.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -28,7 +31,6 @@ from noctaya.leader.tenure import (
     Refused,
     Seen,
     Standing,
-    Tenure,
     Tick,
     Unreachable,
     Write,
@@ -37,8 +39,9 @@ from noctaya.telemetry import context
 
 log = logging.getLogger(__name__)
 
-ATTEMPT_SECONDS = 1.5
-"""Three attempts fit between a renewal's due time and the self-deadline."""
+ATTEMPT_SECONDS = 3.0
+"""Of a write and its hedge together: from a renewal's due time to the self-deadline there is room for this and one more try."""
+HEDGE_SECONDS = 1.0
 DURATION_SECONDS = 10
 """Published in the Lease: by then a takeover is over."""
 
@@ -51,47 +54,85 @@ class LeaseAccess(Protocol):
     async def replace(self, lease: Lease) -> Lease: ...
 
 
-class Renewal:
+class Core(Protocol):
+    """A `Tenure`, or what stands on one (`Membership`). Of its actions those that are no Read or Write go to `on_action`."""
+
+    def on(self, event: Any, now: float) -> list[Any]: ...
+    def standing(self, now: float) -> Standing: ...
+    def deadline_in(self, now: float) -> float | None: ...
+    @property
+    def next_at(self) -> float: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def holder(self) -> str: ...
+
+
+CoreT = TypeVar("CoreT", bound=Core)
+
+
+class Renewal(Generic[CoreT]):
     """Keeps `tenure` by the Lease `namespace/name`; `on_change` is called whenever standing or epoch changed."""
 
     def __init__(
         self,
-        tenure: Tenure,
+        tenure: CoreT,
         leases: LeaseAccess,
         *,
         namespace: str,
         name: str,
         on_change: Callable[[], None] = lambda: None,
+        on_action: Callable[[Any], None] = lambda action: None,
+        describe: Callable[[Metadata, Write], Metadata] = lambda metadata, write: metadata,
         clock: Callable[[], float] = boottime,
     ) -> None:
+        """`describe` gives what else a write leaves in the metadata: labels, annotations, owners."""
         self.tenure = tenure
         self.problem: Exception | None = None
-        """Why the last attempt had no answer; None when it had one."""
+        """Why an attempt had no answer; None when all is well. A write that was refused is not made good by a read."""
         self._leases = leases
         self._namespace = namespace
         self._name = name
         self._on_change = on_change
+        self._on_action = on_action
+        self._describe = describe
         self._clock = clock
+        self._asked: Action | None = None
+        """A read or write that the core has asked for and that is not under way yet."""
         self._lease: Lease | None = None
+        self._unwritable: str | None = None
+        """The version of the Lease (empty for none) that we failed to write, until a write succeeds or another one is seen."""
         self._nudge = asyncio.Event()
         self._last: tuple[Standing, int] = (Standing.NONE, 0)
 
     async def run(self) -> None:
         """Acquire, keep and, when lost, acquire again, until cancelled. Cancelling releases nothing: call `leave`."""
         while True:
-            await self._perform(Tick())
+            await self.perform(Tick())
             self._nudge.clear()
-            await self._sleep()
+            if self._asked is None:
+                await self._sleep()
             self._announce()  # the deadline may have passed without any event
+
+    def hear(self, event: Any) -> None:
+        """Something happened outside: the watch showed the Lease, a drain was asked for. What follows is done by `run`."""
+        self._feed(event)
+        self._nudge.set()
 
     def see_epoch(self, epoch: int) -> None:
         """A status or a gateway carries `epoch`; above our own, standing is NONE until a write has decided."""
-        self._feed(HigherEpochSeen(epoch))
-        self._nudge.set()
+        self.hear(HigherEpochSeen(epoch))
 
     async def leave(self) -> None:
         """Act no more, and release the Lease if it is ours. `run` must have ended."""
-        await self._perform(Leaving())
+        await self.perform(Leaving())
+
+    async def perform(self, event: Any) -> None:
+        """Take `event` in and do all that follows."""
+        self._feed(event)
+        while (action := self._asked) is not None:
+            self._asked = None
+            self._feed(await self._attempt(action))
 
     async def _sleep(self) -> None:
         wait = max(self.tenure.next_at - self._clock(), 0.0)
@@ -104,19 +145,16 @@ class Renewal:
         except TimeoutError:
             return
 
-    async def _perform(self, event: Event) -> None:
-        actions = self._feed(event)
-        while actions:
-            (action,) = actions
-            actions = self._feed(await self._attempt(action))
-
-    def _feed(self, event: Event) -> list[Action]:
+    def _feed(self, event: Any) -> None:
         # Before, too: a deadline that passed while this answer was under way was seen by whoever asked in between, and what
         # they left undone waits to hear that it may be done.
         self._announce()
-        actions = self.tenure.on(event, self._clock())
+        for action in self.tenure.on(event, self._clock()):
+            if isinstance(action, Read | Write):
+                self._asked = action
+            else:
+                self._on_action(action)
         self._announce()
-        return actions
 
     async def _attempt(self, action: Action) -> Event:
         sent = self._clock()
@@ -139,9 +177,18 @@ class Renewal:
             event = Refused()
         except (KubeError, TimeoutError) as error:
             event = self._unanswered(error)
+            if isinstance(action, Write):
+                self._unwritable = action.resource_version or ""
         else:
-            self.problem = None
+            self._answered(action)
         return event
+
+    def _answered(self, action: Action) -> None:
+        """A Lease that others renew is well, whatever became of our attempts to take it."""
+        version = self._lease.metadata.resource_version if self._lease is not None else ""
+        if isinstance(action, Write) or version != self._unwritable:
+            self._unwritable = None
+            self.problem = None
 
     def _unanswered(self, error: Exception) -> Event:
         if self.problem is None:
@@ -150,6 +197,38 @@ class Renewal:
         return Unreachable()
 
     async def _write(self, write: Write) -> Lease:
+        lease = self._to_write(write)
+        send = self._leases.replace if lease.metadata.resource_version else self._leases.create
+        first = asyncio.create_task(send(lease))
+        tries = {first}
+        try:
+            await asyncio.wait(tries, timeout=HEDGE_SECONDS)
+            if not first.done():
+                tries.add(asyncio.create_task(send(lease)))
+            return await self._first_good(tries, lease)
+        finally:
+            for attempt in tries:
+                attempt.cancel()
+            await asyncio.gather(*tries, return_exceptions=True)
+
+    async def _first_good(self, tries: set[asyncio.Task[Lease]], lease: Lease) -> Lease:
+        """The first answer that says yes. Else the last error, unless the Lease shows that one of the two was accepted."""
+        waiting, error, is_refused = set(tries), None, False
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for attempt in done:
+                error = attempt.exception()
+                if error is None:
+                    return attempt.result()
+                is_refused = is_refused or isinstance(error, Conflict | AlreadyExists)
+        if is_refused and len(tries) > 1:
+            found = await self._leases.read(self._name)
+            if found.spec == lease.spec:
+                return found
+        assert error is not None
+        raise error
+
+    def _to_write(self, write: Write) -> Lease:
         now = format_micro_time(datetime.now(UTC))
         old = self._lease.spec if self._lease is not None else LeaseSpec()
         is_new = old.holder_identity != write.holder or old.lease_transitions != write.epoch
@@ -162,9 +241,9 @@ class Renewal:
         )
         if write.resource_version is None or self._lease is None:
             metadata = Metadata(namespace=self._namespace, name=self._name)
-            return await self._leases.create(Lease(metadata=metadata, spec=spec))
-        metadata = msgspec.structs.replace(self._lease.metadata, resource_version=write.resource_version)
-        return await self._leases.replace(Lease(metadata=metadata, spec=spec))
+        else:
+            metadata = msgspec.structs.replace(self._lease.metadata, resource_version=write.resource_version)
+        return Lease(metadata=self._describe(metadata, write), spec=spec)
 
     def _announce(self) -> None:
         current = (self.tenure.standing(self._clock()), self.tenure.epoch)
@@ -173,7 +252,12 @@ class Renewal:
         self._last = current
         log.info(
             "tenure changed",
-            extra=context(standing=current[0].value, epoch=current[1], holder=self.tenure.holder or "nobody"),
+            extra=context(
+                lease=self._name,
+                standing=current[0].value,
+                epoch=current[1],
+                holder=self.tenure.holder or "nobody",
+            ),
         )
         self._on_change()
 

@@ -7,6 +7,11 @@ Invariants, whatever is lost, late or reordered on the way to the API server:
 - Tenure begins or goes on by an accepted write alone, never by a read: a read that shows us as the holder may show a write
   of ours whose fate we do not know, so it is followed by another write.
 - Epochs rise with every acquisition.
+- With `is_one_life`, a tenure that was held and lost never begins again: its incarnation is over for good, whatever it reads
+  later. That is what makes "the Lease shows another holder" a proof that lasts (`membership.py`).
+
+Candidates are ranked (`rank`, F17): each waits `rank_step` longer than the one before it, so that a free Lease is asked for by
+one, not by all.
 
 Fails safe: unreachable, it falls from ACT to GROW (nobody can have taken over without the API server, but we cannot know
 that), and refused, to NONE at once.
@@ -18,6 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from noctaya.leader.errors import TenureRefused
+from noctaya.leader.versions import is_newer
 
 HIGHEST_EPOCH = 2**31 - 1
 """`leaseTransitions` is an int32."""
@@ -62,6 +68,8 @@ class Timing:
     observed_gap: float = 3.0
     """A standby that saw nothing for so long starts its observation anew: the API server, not the holder, may be gone."""
     retry_after: float = 0.25
+    rank_step: float = 0.2
+    """How much longer a candidate waits than the one ranked before it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.renew_every < self.self_deadline < self.fence_after:
@@ -89,6 +97,13 @@ class Tick:
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A read was answered; None: there is no such Lease."""
+
+    lease: LeaseView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The watch showed the Lease, unasked; None: that it was deleted. It may be older than what a read or a write has shown."""
 
     lease: LeaseView | None
 
@@ -123,7 +138,7 @@ class Leaving:
     """A clean stop: act no more, and let the next one in at once."""
 
 
-Event = Tick | Seen | Accepted | Refused | Unreachable | HigherEpochSeen | Leaving
+Event = Tick | Seen | Watched | Accepted | Refused | Unreachable | HigherEpochSeen | Leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +161,18 @@ Action = Read | Write
 class Tenure:
     """See the module. One read or write is under way at a time; `next_at` says when the next `Tick` is due."""
 
-    def __init__(self, identity: Identity, timing: Timing, *, is_first: bool = False) -> None:
-        """`is_first`: this process has just founded the fleet, so a Lease that is not there was never there."""
+    def __init__(
+        self, identity: Identity, timing: Timing, *, is_first: bool = False, is_one_life: bool = False
+    ) -> None:
+        """`is_first`: a Lease that is not there was never there: this process founded the fleet, or nobody else has the name."""
         self.identity = identity
         self.timing = timing
+        self.rank = 0
+        """Among the candidates; set it whenever they change."""
+        self.has_ended = False
+        """Of a tenure with one life: it was held, and is lost."""
         self._is_first = is_first
+        self._is_one_life = is_one_life
         self.epoch = 0
         """Of our tenure; 0 before the first."""
         self.next_at = 0.0
@@ -177,6 +199,16 @@ class Tenure:
         return self._deadline - now if self.standing(now) is Standing.ACT else None
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a read or write is under way."""
+        return self._is_busy
+
+    @property
+    def shown_epoch(self) -> int:
+        """The epoch that the Lease was last seen with."""
+        return self._lease.epoch if self._lease else self.epoch
+
+    @property
     def holder(self) -> str:
         """Who holds the Lease, as far as was seen; empty for nobody."""
         return self._lease.holder if self._lease else ""
@@ -189,6 +221,8 @@ class Tenure:
             case Seen(lease):
                 self._is_busy = False
                 return self._seen(lease, now)
+            case Watched(lease):
+                return self._watched(lease, now)
             case Accepted(sent, lease):
                 self._is_busy = False
                 return self._accepted(sent, lease, now)
@@ -213,7 +247,7 @@ class Tenure:
                 return self._leave()
 
     def _tick(self, now: float) -> list[Action]:
-        if self._is_busy or self.has_left or now < self.next_at:
+        if self._is_busy or self.has_left or self.has_ended or now < self.next_at:
             return []
         if self._holds and self._lease is not None and not self._doubted:
             return self._ask(self._claim(self._lease, self.epoch))
@@ -223,6 +257,11 @@ class Tenure:
         self._lease = lease
         if self.has_left:
             return self._release()
+        if self._is_one_life and self._holds and (lease is None or lease.holder != str(self.identity)):
+            self._lose()
+            self.has_ended = True
+        if self.has_ended:
+            return []
         if lease is None and (self._is_first or (self._holds and now < self._deadline)):
             # Ours was deleted, or there was none yet: nobody else can hold it. After our deadline somebody may have had it.
             self._lose()
@@ -234,8 +273,25 @@ class Tenure:
         self._lose()
         if self._may_take(lease, now):
             return self._ask(self._claim(lease, self._next_epoch(lease.epoch if lease else 0)))
-        self.next_at = now + self.timing.observe_every
+        self.next_at = now + min(
+            self.timing.observe_every, max(self._wait(lease) - self._observed_for(now), 0.0)
+        )
         return []
+
+    def _watched(self, lease: LeaseView | None, now: float) -> list[Action]:
+        if lease is None:
+            if not self._is_busy:
+                self.next_at = min(self.next_at, now)
+            return []
+        if self._lease is not None and not is_newer(lease.resource_version, self._lease.resource_version):
+            return []
+        if self._holds:
+            if lease.holder != str(self.identity) and not self._is_busy:
+                self.next_at = now  # our next write says for certain
+            return []
+        if self._is_busy or self.has_left or self.has_ended:
+            return []
+        return self._seen(lease, now)
 
     def _may_take(self, lease: LeaseView | None, now: float) -> bool:
         """A missing Lease is waited out like a silent holder: somebody may have deleted it under one who still acts."""
@@ -243,9 +299,17 @@ class Tenure:
         if now - self._observed_last > self.timing.observed_gap or version != self._observed_version:
             self._observed_version, self._observed_since = version, now
         self._observed_last = now
-        if lease and (lease.holder in ("", str(self.identity)) or self.identity.succeeds(lease.holder)):
-            return True
-        return now - self._observed_since >= self.timing.fence_after
+        return self._observed_for(now) >= self._wait(lease)
+
+    def _observed_for(self, now: float) -> float:
+        return now - self._observed_since
+
+    def _wait(self, lease: LeaseView | None) -> float:
+        """For how long a Lease like this must have been seen unchanged before it may be taken."""
+        if lease and (lease.holder == str(self.identity) or self.identity.succeeds(lease.holder)):
+            return 0.0
+        ranked = self.rank * self.timing.rank_step
+        return ranked if lease and not lease.holder else self.timing.fence_after + ranked
 
     def _accepted(self, sent: float, lease: LeaseView, now: float) -> list[Action]:
         self._lease = lease

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from noctaya.kube.errors import AlreadyExists, Call, Conflict, NotFound, Unavailable
-from noctaya.kube.objects import Lease
+from noctaya.kube.errors import AlreadyExists, Call, Conflict, Forbidden, NotFound, Unavailable
+from noctaya.kube.objects import Lease, LeaseSpec, Metadata
 from noctaya.leader import Identity, Renewal, Standing, Tenure, Timing
 from noctaya.leader.tenure import Tick
 
@@ -70,7 +70,7 @@ class SlowLeases(Leases):
 
 
 @asynccontextmanager
-async def renewing(leases: Leases, pod: str = "w0", *, is_first: bool = True) -> AsyncIterator[Renewal]:
+async def renewing(leases: Leases, pod: str = "w0", *, is_first: bool = True) -> AsyncIterator[Renewal[Tenure]]:
     tenure = Tenure(Identity(pod, f"uid-{pod}", "n"), TIMING, is_first=is_first)
     renewal = Renewal(tenure, leases, namespace="sys", name="noctaya-leader")
     task = asyncio.create_task(renewal.run())
@@ -89,7 +89,7 @@ async def until(claim: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def standing(renewal: Renewal) -> Standing:
+def standing(renewal: Renewal[Tenure]) -> Standing:
     return renewal.tenure.standing(renewal._clock())
 
 
@@ -133,9 +133,9 @@ async def test_a_deadline_that_passes_while_a_renewal_is_under_way_is_announced_
         on_change=lambda: heard.append(tenure.standing(leases.now)),
         clock=lambda: leases.now,
     )
-    await renewal._perform(Tick())
+    await renewal.perform(Tick())
     leases.now, leases.takes_seconds = 2.5, 4.0
-    await renewal._perform(Tick())
+    await renewal.perform(Tick())
     assert heard == [Standing.ACT, Standing.GROW, Standing.ACT]
 
 
@@ -168,3 +168,44 @@ async def test_a_lease_that_is_deleted_under_its_holder_is_made_again() -> None:
         leases.lease = None
         await until(lambda: leases.lease is not None and standing(renewal) is Standing.ACT)
         assert renewal.tenure.epoch == 2
+
+
+class ReadOnlyLeases(Leases):
+    """Somebody took the right to write away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read_only = True
+
+    async def create(self, lease: Lease) -> Lease:
+        return self._refuse() if self.is_read_only else await super().create(lease)
+
+    async def replace(self, lease: Lease) -> Lease:
+        return self._refuse() if self.is_read_only else await super().replace(lease)
+
+    def _refuse(self) -> Lease:
+        raise Forbidden(CALL, "not allowed to update leases")
+
+
+async def test_a_lease_that_can_be_read_and_not_written_is_a_problem_until_it_can() -> None:
+    leases = ReadOnlyLeases()
+    leases.lease = Lease(metadata=Metadata(name="noctaya-leader", resource_version="1"))
+    async with renewing(leases) as renewal:
+        await until(lambda: isinstance(renewal.problem, Forbidden))
+        for _ in range(20):  # many reads come and go in between
+            assert isinstance(renewal.problem, Forbidden)
+            await asyncio.sleep(TIMING.observe_every)
+        assert standing(renewal) is Standing.NONE
+        leases.is_read_only = False
+        await until(lambda: standing(renewal) is Standing.ACT)
+        assert renewal.problem is None
+
+
+async def test_a_standby_that_failed_to_take_a_lease_which_others_renew_has_no_problem() -> None:
+    leases = ReadOnlyLeases()
+    leases.lease = Lease(metadata=Metadata(name="noctaya-leader", resource_version="1"))
+    async with renewing(leases) as renewal:
+        await until(lambda: isinstance(renewal.problem, Forbidden))
+        renewed = Metadata(name="noctaya-leader", resource_version="2")
+        leases.lease = Lease(metadata=renewed, spec=LeaseSpec(holder_identity="other", lease_transitions=1))
+        await until(lambda: renewal.problem is None)

@@ -23,6 +23,7 @@ from noctaya.leader.tenure import (
     Tick,
     Timing,
     Unreachable,
+    Watched,
     Write,
 )
 from tests.leader.simulation import Worker, World
@@ -271,3 +272,48 @@ def test_leaving_without_the_lease_writes_nothing() -> None:
 def test_unsafe_durations_are_refused(deadline: float) -> None:
     with pytest.raises(TenureRefused, match="two workers could act at once"):
         Timing(self_deadline=deadline)
+
+
+def test_the_candidate_ranked_second_leaves_a_free_lease_to_the_first() -> None:
+    second = Tenure(ME, TIMING)
+    second.rank = 1
+    second.on(Tick(), 10.0)
+    free = LeaseView("", 4, "9")
+    assert second.on(Seen(free), 10.0) == []
+    assert second.next_at == pytest.approx(10.0 + TIMING.rank_step)
+    now = second.next_at + 0.01
+    assert second.on(Tick(), now) == [Read()]
+    assert second.on(Seen(free), now) == [Write(str(ME), 5, "9")]
+
+
+def test_a_release_that_the_watch_shows_is_answered_at_once() -> None:
+    standby, other = Tenure(ME, TIMING), LeaseView("w1_bbbbbbbb_x", 4, "9")
+    standby.on(Tick(), 0.0)
+    standby.on(Seen(other), 0.0)
+    assert standby.on(Watched(LeaseView("", 4, "10")), 0.3) == [Write(str(ME), 5, "10")]
+
+
+def test_what_the_watch_shows_late_does_not_restart_the_observation() -> None:
+    standby, other = Tenure(ME, TIMING), LeaseView("w1_bbbbbbbb_x", 4, "9")
+    now = 0.0
+    while now < TIMING.fence_after:
+        standby.on(Tick(), now)
+        assert standby.on(Seen(other), now) == []
+        assert standby.on(Watched(LeaseView("w1_bbbbbbbb_x", 4, "8")), now) == []
+        now += 1.0
+    standby.on(Tick(), now)
+    assert standby.on(Seen(other), now) == [Write(str(ME), 5, "9")]
+
+
+def test_a_tenure_with_one_life_never_begins_again() -> None:
+    tenure = Tenure(ME, TIMING, is_one_life=True)
+    tenure.on(Tick(), 0.0)
+    tenure.on(Seen(LeaseView("", 2, "7")), 0.0)
+    tenure.on(Accepted(0.0, LeaseView(str(ME), 3, "8")), 0.0)
+    tenure.on(Tick(), 2.5)
+    tenure.on(Refused(), 2.6)
+    assert tenure.on(Seen(LeaseView("", 3, "9")), 2.7) == []
+    assert tenure.has_ended
+    assert tenure.on(Tick(), 100.0) == []
+    assert tenure.on(Seen(LeaseView(str(ME), 3, "10")), 100.0) == []
+    assert tenure.standing(100.0) is Standing.NONE
