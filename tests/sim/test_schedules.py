@@ -1,0 +1,40 @@
+"""Random schedules of faults, and the traps that random ones do not find: every invariant holds, after every step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim import directed
+from tests.sim.rules import Rules
+from tests.sim.running import run_seed, shrink
+
+CHUNKS, CHUNK = 10, 30
+STORY_SEEDS = range(3)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_whatever_goes_wrong_no_shard_has_two_owners_and_all_is_well_again(chunk: int) -> None:
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        outcome = run_seed(seed)
+        if outcome.violation is not None:
+            found = shrink(outcome)
+            faults = "\n".join(map(str, found.schedule.faults))
+            pytest.fail(
+                f"seed {seed}: {found.violation}\n{faults}\npython -m tests.sim --seed {seed} --trace"
+            )
+        assert outcome.figures.effects > 0
+
+
+@pytest.mark.parametrize("name", directed.STORIES)
+def test_no_trap_harms_a_fleet_that_keeps_all_rules(name: str) -> None:
+    for seed in STORY_SEEDS:
+        outcome = directed.play(Rules(), directed.STORIES[name], seed=seed)
+        assert outcome.violation is None
+
+
+def test_one_seed_is_always_the_same_schedule() -> None:
+    one, other = run_seed(7), run_seed(7)
+    assert one.figures == other.figures
+    assert [change.version for change in one.world.api.log] == [
+        change.version for change in other.world.api.log
+    ]
