@@ -14,7 +14,7 @@ from noctaya.local.apiserver.builtintypes import merge_type
 from noctaya.local.apiserver.fieldpaths import Path, key_of
 from noctaya.local.apiserver.kinds import Kind
 from noctaya.local.apiserver.mergetypes import MergeType
-from noctaya.local.apiserver.ownership import Owner, ownable, owners_of
+from noctaya.local.apiserver.ownership import Owner, entries_of, ownable, owners_of
 from noctaya.local.apiserver.status import ApiError, Cause, Json, Object
 
 
@@ -65,7 +65,7 @@ def merged(
         new = _remove(new, how, given_up, owned, ())
     unchanged = last is not None and last.fields == applied and not changes
     entries = [*others, last if unchanged and last else mine] if applied else others
-    return new, [owner.as_json() for owner in entries]
+    return new, entries_of(entries)
 
 
 def _giving_up(owner: Owner, contested: frozenset[Path]) -> Owner:

@@ -11,6 +11,8 @@ from noctaya.local.apiserver.tablecells import at
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[^=\x00]+")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/\s]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\s*")
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[-+]\d\d:\d\d)")
 _IMMUTABLE: dict[str, tuple[tuple[str, ...], ...]] = {
     "apps/deployments": (("spec", "selector"),),
     "apps/replicasets": (("spec", "selector"),),
@@ -36,6 +38,21 @@ def _required(field: str) -> Cause:
     return Cause(field, "Required value", "FieldValueRequired")
 
 
+def undecodable(kind: Kind, new: Object) -> str | None:
+    """Why a body is none of this kind: values that the real server's types do not take. Only those that people get wrong."""
+    if kind.storage == "/secrets":
+        for value in (new.get("data") or {}).values() if isinstance(new.get("data"), dict) else ():
+            if isinstance(value, str) and not _BASE64.fullmatch(value):
+                return "illegal base64 data"
+    if kind.storage == "coordination.k8s.io/leases" and isinstance(new.get("spec"), dict):
+        for field in ("acquireTime", "renewTime"):
+            value = new["spec"].get(field)
+            if value is not None and not _MICRO_TIME.fullmatch(str(value)):
+                pattern = "2006-01-02T15:04:05.000000Z07:00"
+                return f'parsing time "{value}" as "{pattern}": cannot parse "{value}" as "2006"'
+    return None
+
+
 def problems(kind: Kind, old: Object | None, new: Object) -> list[Cause]:
     """What is wrong with the object, by field."""
     causes = _shape(kind, new)
@@ -58,6 +75,10 @@ def problems(kind: Kind, old: Object | None, new: Object) -> list[Cause]:
             causes = _autoscaler(new)
         case "/configmaps" | "/secrets":
             causes = _data(new)
+        case "coordination.k8s.io/leases":
+            causes = _lease(new.get("spec") or {})
+        case "/events":
+            causes = _event(kind, new)
     return causes + (_changed(kind, old, new) if old is not None else [])
 
 
@@ -245,4 +266,36 @@ def _data(new: Object) -> list[Cause]:
         elif re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", key) is None:
             text = f"Invalid value: \"{key}\": a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
             causes.append(Cause(f"data[{key}]", text))
+    return causes
+
+
+def _lease(spec: Object) -> list[Cause]:
+    causes = []
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if isinstance(duration, int) and duration <= 0:
+        causes.append(
+            Cause("spec.leaseDurationSeconds", f"Invalid value: {duration}: must be greater than 0")
+        )
+    if isinstance(transitions, int) and transitions < 0:
+        text = f"Invalid value: {transitions}: must be greater than or equal to 0"
+        causes.append(Cause("spec.leaseTransitions", text))
+    return causes
+
+
+def _event(kind: Kind, new: Object) -> list[Cause]:
+    """Rules of the newer event API, which applies to what comes through it or has a time of its own."""
+    if not new.get("eventTime"):
+        return [_required("eventTime")] if kind.group else []
+    causes = [
+        _required(shown_as)
+        for field, shown_as in (
+            ("reportingComponent", "reportingController"),
+            ("reportingInstance", "reportingInstance"),
+            ("action", "action"),
+            ("reason", "reason"),
+        )
+        if not new.get(field)
+    ]
+    if new.get("type") not in ("Normal", "Warning"):
+        causes.append(Cause("type", f'Invalid value: "": has invalid value: {new.get("type", "")}'))
     return causes

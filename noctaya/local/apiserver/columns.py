@@ -48,8 +48,8 @@ def _deployment_ready(o: Object, _: float) -> str:
 DEPLOYMENT = (
     NAME,
     Column("Ready", _deployment_ready),
-    Column("Up-to-date", _path("status", "updatedReplicas", default=0), type="integer"),
-    Column("Available", _path("status", "availableReplicas", default=0), type="integer"),
+    Column("Up-to-date", _path("status", "updatedReplicas", default=0)),
+    Column("Available", _path("status", "availableReplicas", default=0)),
     AGE,
     Column("Containers", _containers("name"), priority=1),
     Column("Images", _containers("image"), priority=1),
@@ -57,9 +57,9 @@ DEPLOYMENT = (
 )
 REPLICA_SET = (
     NAME,
-    Column("Desired", _path("spec", "replicas", default=0), type="integer"),
-    Column("Current", _path("status", "replicas", default=0), type="integer"),
-    Column("Ready", _path("status", "readyReplicas", default=0), type="integer"),
+    Column("Desired", _path("spec", "replicas", default=0)),
+    Column("Current", _path("status", "replicas", default=0)),
+    Column("Ready", _path("status", "readyReplicas", default=0)),
     AGE,
     Column("Containers", _containers("name"), priority=1),
     Column("Images", _containers("image"), priority=1),
@@ -159,7 +159,6 @@ EVENT = (
     Column(
         "Count",
         lambda o, _: o.get("count") or at(o, "series", "count", default=1),
-        type="integer",
         priority=1,
     ),
     Column("Name", lambda o, _: o["metadata"]["name"], format="name", priority=1),
@@ -242,17 +241,17 @@ PERSISTENT_VOLUME = (
 )
 CONFIG_MAP = (
     NAME,
-    Column("Data", lambda o, _: len(o.get("data") or {}) + len(o.get("binaryData") or {}), type="integer"),
+    Column("Data", lambda o, _: len(o.get("data") or {}) + len(o.get("binaryData") or {})),
     AGE,
 )
 SECRET = (
     NAME,
     Column("Type", _path("type")),
-    Column("Data", lambda o, _: len(o.get("data") or {}), type="integer"),
+    Column("Data", lambda o, _: len(o.get("data") or {})),
     AGE,
 )
 NAMESPACE = (NAME, Column("Status", _path("status", "phase")), AGE)
-SERVICE_ACCOUNT = (NAME, Column("Secrets", lambda o, _: len(o.get("secrets") or []), type="integer"), AGE)
+SERVICE_ACCOUNT = (NAME, Column("Secrets", lambda o, _: len(o.get("secrets") or [])), AGE)
 LEASE = (NAME, Column("Holder", _path("spec", "holderIdentity")), AGE)
 
 
@@ -302,15 +301,15 @@ HORIZONTAL_POD_AUTOSCALER = (
     Column("Reference", _hpa_reference),
     Column("Targets", _hpa_targets),
     Column("MinPods", lambda o, _: str(at(o, "spec", "minReplicas", default="<unset>"))),
-    Column("MaxPods", _path("spec", "maxReplicas", default=0), type="integer"),
-    Column("Replicas", _path("status", "currentReplicas", default=0), type="integer"),
+    Column("MaxPods", _path("spec", "maxReplicas", default=0)),
+    Column("Replicas", _path("status", "currentReplicas", default=0)),
     AGE,
 )
 POD_DISRUPTION_BUDGET = (
     NAME,
     Column("Min Available", lambda o, _: str(at(o, "spec", "minAvailable", default="N/A"))),
     Column("Max Unavailable", lambda o, _: str(at(o, "spec", "maxUnavailable", default="N/A"))),
-    Column("Allowed Disruptions", _path("status", "disruptionsAllowed", default=0), type="integer"),
+    Column("Allowed Disruptions", _path("status", "disruptionsAllowed", default=0)),
     AGE,
 )
 STORAGE_CLASS = (
@@ -331,7 +330,7 @@ def _utc(o: Object, _: float) -> str:
 CREATED_AT = (NAME, Column("Created At", _utc))
 PRIORITY_CLASS = (
     NAME,
-    Column("Value", _path("value", default=0), type="integer"),
+    Column("Value", _path("value", default=0)),
     Column("Global-Default", _path("globalDefault", default=False), type="boolean"),
     AGE,
     Column("PreemptionPolicy", _path("preemptionPolicy", default="PreemptLowerPriority")),

@@ -87,15 +87,20 @@ class Deletes:
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). The object "
                 "might have been deleted and then recreated"
             )
-            raise kind.conflict(metadata["name"], why)
+            raise _broken(kind, metadata["name"], why)
         if options.resource_version and options.resource_version != metadata["resourceVersion"]:
             why = (
                 f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion in "
                 f"record ({metadata['resourceVersion']}). The object might have been modified"
             )
-            raise kind.conflict(metadata["name"], why)
+            raise _broken(kind, metadata["name"], why)
         if kind.storage == "/namespaces" and metadata["name"] in ("default", "kube-system"):
             raise status.forbidden("namespaces", "", metadata["name"], "this namespace may not be deleted")
+
+
+def _broken(kind: Kind, name: str, why: str) -> status.ApiError:
+    """409 for a precondition; the real server names the kind here where it names the resource elsewhere."""
+    return status.conflict(kind.kind, kind.group, name, why)
 
 
 def _grace(kind: Kind, old: Object, options: DeleteOptions) -> int:

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from noctaya.local.apiserver import (
     documents,
+    listoptions,
     logs,
     patches,
     protobuf,
@@ -26,9 +27,11 @@ from noctaya.local.apiserver.builtintypes import merge_type
 from noctaya.local.apiserver.cluster import Cluster
 from noctaya.local.apiserver.deletes import Deleted
 from noctaya.local.apiserver.logs import LogSource
+from noctaya.local.apiserver.query import flag, whole
 from noctaya.local.apiserver.representation import Representation, chosen
 from noctaya.local.apiserver.requests import Target
-from noctaya.local.apiserver.status import ApiError, Json, Object
+from noctaya.local.apiserver.resources import REVIEWS
+from noctaya.local.apiserver.status import ApiError, Json, NoSuchGroup, Object
 from noctaya.local.apiserver.strategic import strategic_patch
 from noctaya.local.apiserver.watching import WatchView
 from noctaya.local.apiserver.watchstream import WRITE_DEADLINE_SECONDS, WatchStream
@@ -37,6 +40,7 @@ from noctaya.local.apiserver.writes import WriteOptions, Written
 _log = logging.getLogger(__name__)
 _BODY_DEADLINE_SECONDS = 30.0
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/livez", "/version"})
+_OPTIONS_OF = {"POST": "Create", "PATCH": "Patch"}
 _PATCH_TYPES = (requests.JSON_PATCH, requests.MERGE_PATCH, requests.STRATEGIC_PATCH, requests.APPLY_PATCH)
 
 
@@ -66,6 +70,8 @@ class Handlers:
         try:
             self._authenticate(request)
             return await self._route(request)
+        except NoSuchGroup as problem:
+            return web.Response(text=problem.message, status=problem.code)
         except ApiError as problem:
             return _json(problem.as_status(), problem.code)
         except RecursionError:
@@ -104,13 +110,15 @@ class Handlers:
         return documents.answer(self._cluster.registry, parts, request.headers.get("Accept", ""))
 
     async def _resource(self, request: web.Request, target: Target) -> web.StreamResponse:
+        if target.kind.storage == REVIEWS and (request.method != "POST" or target.name):
+            raise status.method_not_allowed()
         match request.method, bool(target.name), target.subresource:
             case "GET" | "HEAD", True, "log":
                 return await self._log(request, target)
             case "GET" | "HEAD", True, "" | "status" | "scale":
                 return self._get(request, target)
             case "GET" | "HEAD", False, "":
-                if requests.flag(request.query, "watch"):
+                if flag(request.query, "watch"):
                     return await self._watch(request, target)
                 return self._list(request, target)
             case "POST", False, "":
@@ -127,12 +135,15 @@ class Handlers:
                 return await self._delete(request, target)
             case "DELETE", False, "":
                 return await self._delete_collection(request, target)
-        raise status.method_not_allowed(request.method, target.kind.plural, target.kind.group)
+        raise status.method_not_allowed()
 
     # reading
 
     def _get(self, request: web.Request, target: Target) -> web.Response:
         shape = _representation(request)
+        version = request.query.get("resourceVersion", "")
+        if version.isdecimal():
+            listoptions.check_reached(int(version), self._cluster.storage.revision)
         found = self._cluster.get(target.kind, target.namespace, target.name)
         if target.subresource == "scale":
             return _answer(shape, scale.view(target.kind, found))
@@ -140,13 +151,11 @@ class Handlers:
 
     def _list(self, request: web.Request, target: Target) -> web.Response:
         shape = _representation(request)
-        query = request.query
         page = self._cluster.lists.page(
             target.kind,
             target.namespace or None,
             self._selection(request, target),
-            requests.whole(query, "limit") or 0,
-            query.get("continue", ""),
+            listoptions.for_list(request.query),
         )
         return _answer(shape, shape.many(target.kind, page.objects, page.metadata, self._cluster.clock()))
 
@@ -160,23 +169,22 @@ class Handlers:
             target.kind, self._selection(request, target), _representation(request), self._cluster.clock
         )
         storage = self._cluster.storage
-        since = query.get("resourceVersion", "")
-        wants_initial = requests.flag(query, "sendInitialEvents")
-        bookmarks = requests.flag(query, "allowWatchBookmarks")
-        if wants_initial and query.get("resourceVersionMatch") != "NotOlderThan":
-            raise status.bad_request("sendInitialEvents needs resourceVersionMatch=NotOlderThan")
-        if since and not since.isdigit():
-            raise status.bad_request(f"resourceVersion: Invalid value: {since!r}: it must be a whole number")
-        asked = requests.whole(query, "timeoutSeconds")
+        wanted = listoptions.for_watch(query)
+        bookmarks = flag(query, "allowWatchBookmarks")
+        asked = whole(query, "timeoutSeconds")
         limit = float(asked) if asked else self._limits.watch_seconds * random.uniform(1, 2)
         initial: list[bytes] = []
         revision = storage.revision
-        if wants_initial or (since in ("", "0") and query.get("sendInitialEvents", "") != "false"):
+        if wanted.initial_events or (not wanted.version and wanted.initial_events is None):
             held = storage.list(target.kind.storage, target.namespace or None)
             initial = [line for found in held if (line := view.initial(found)) is not None]
-        elif since not in ("", "0"):
-            revision = int(since)
-        watch = storage.watch(target.kind.storage, target.namespace or None, revision)
+        elif wanted.version:
+            revision = wanted.version
+        try:
+            watch = storage.watch(target.kind.storage, target.namespace or None, revision)
+        except ApiError as problem:
+            # The real server says it in the stream, behind a 200.
+            return web.Response(body=view.error(problem), content_type="application/json")
         try:
             response = web.StreamResponse(
                 headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
@@ -184,7 +192,7 @@ class Handlers:
             response.enable_chunked_encoding()
             await response.prepare(request)
             stream = WatchStream(response, view, watch, self._limits.bookmark_seconds if bookmarks else None)
-            await stream.run(initial, revision, limit, wants_initial and bookmarks)
+            await stream.run(initial, revision, limit, bool(wanted.initial_events) and bookmarks)
         finally:
             watch.close()
         return response
@@ -221,19 +229,21 @@ class Handlers:
         if given == protobuf.MEDIA_TYPE:
             return protobuf.decoded(await self._body(request))
         if given not in (requests.JSON, requests.YAML):
-            raise status.unsupported_media_type(given, f"{requests.JSON}, {requests.YAML}")
+            raise status.unsupported_media_type(f"{requests.JSON}, {requests.YAML}")
         return requests.decoded_object(given, await self._body(request))
 
     def _options(self, request: web.Request) -> WriteOptions:
-        return requests.write_options(request.query, request.headers.get("User-Agent", ""))
+        verb = _OPTIONS_OF.get(request.method, "Update")
+        return requests.write_options(request.query, request.headers.get("User-Agent", ""), verb)
 
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         options = self._options(request)
         body = await self._object(request)
         namespace = target.namespace
         if target.kind.namespaced and not namespace:
-            namespace = (body.get("metadata") or {}).get("namespace") or ""
-            raise status.method_not_allowed("POST", target.kind.plural, target.kind.group)
+            raise status.method_not_allowed()
+        if target.kind.storage == REVIEWS:
+            return _json({**body, "status": {"allowed": True}}, 201)
         return self._written(
             request, target, self._cluster.writes.create(target.kind, namespace, body, options)
         )
@@ -254,9 +264,11 @@ class Handlers:
         options = self._options(request)
         kind, namespace, name, sub = target.kind, target.namespace, target.name, target.subresource
         given = requests.media_type(request.headers.get("Content-Type", ""))
-        if given not in _PATCH_TYPES or (given == requests.STRATEGIC_PATCH and kind.schema is not None):
+        if given not in _PATCH_TYPES:
+            raise status.not_a_patch()
+        if given == requests.STRATEGIC_PATCH and kind.schema is not None:
             allowed = [one for one in _PATCH_TYPES if one != requests.STRATEGIC_PATCH or kind.schema is None]
-            raise status.unsupported_media_type(given, ", ".join(allowed))
+            raise status.unsupported_media_type(", ".join(allowed))
         raw = await self._body(request)
         if given == requests.APPLY_PATCH:
             if "fieldManager" not in request.query:

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from noctaya.local.apiserver import requests, status
+from noctaya.local.apiserver import status
+from noctaya.local.apiserver.query import flag, whole
 from noctaya.local.apiserver.status import Object
 from noctaya.local.apiserver.tablecells import at
 
@@ -47,12 +48,12 @@ def log_request(pod: Object, query: Mapping[str, str]) -> LogRequest:
         raise status.bad_request(f"container {container} is not valid for pod {name}")
     return LogRequest(
         container=container,
-        follow=requests.flag(query, "follow"),
-        previous=requests.flag(query, "previous"),
-        timestamps=requests.flag(query, "timestamps"),
-        tail_lines=requests.whole(query, "tailLines"),
-        since_seconds=requests.whole(query, "sinceSeconds"),
-        limit_bytes=requests.whole(query, "limitBytes"),
+        follow=flag(query, "follow"),
+        previous=flag(query, "previous"),
+        timestamps=flag(query, "timestamps"),
+        tail_lines=whole(query, "tailLines"),
+        since_seconds=whole(query, "sinceSeconds"),
+        limit_bytes=whole(query, "limitBytes"),
     )
 
 

@@ -26,6 +26,17 @@ LABEL_RULE = (
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
+_KEY_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _NAMES_BY_LABEL = {"/namespaces", "/services"}
 _FREE_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 
@@ -73,12 +84,17 @@ def for_create(kind: Kind, namespace: str, body: Object, now: float) -> Object:
 def check(kind: Kind, new: Object) -> None:
     """Raise 422 unless name, labels, finalizers and owners are well formed."""
     metadata = new["metadata"]
-    causes = [*_name_causes(kind, metadata.get("name")), *_label_causes(metadata.get("labels"))]
-    for index, owner in enumerate(metadata.get("ownerReferences") or []):
+    causes = [
+        *_name_causes(kind, metadata.get("name")),
+        *_label_causes(metadata.get("labels")),
+        *_key_causes(metadata.get("annotations"), "metadata.annotations"),
+        *_finalizer_causes(metadata.get("finalizers")),
+    ]
+    for owner in metadata.get("ownerReferences") or []:
         for needed in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(needed):
-                path = f"metadata.ownerReferences[{index}].{needed}"
-                causes.append(Cause(path, f'Invalid value: "": {needed} must not be empty'))
+                rule = "version must not be empty" if needed == "apiVersion" else "must not be empty"
+                causes.append(Cause(f"metadata.ownerReferences.{needed}", f'Invalid value: "": {rule}'))
     if causes:
         raise status.invalid(kind.kind, kind.group, str(metadata.get("name") or ""), causes)
 
@@ -117,33 +133,50 @@ def _label_causes(labels: object) -> list[Cause]:
         return []
     if not isinstance(labels, dict):
         return [Cause("metadata.labels", "Invalid value: must be a map of strings")]
-    causes = []
-    for key, value in labels.items():
-        prefix, _, name = str(key).rpartition("/")
-        if _LABEL_NAME.fullmatch(name) is None or (prefix and _SUBDOMAIN.fullmatch(prefix) is None):
-            causes.append(
-                Cause(
-                    "metadata.labels",
-                    f"Invalid value: \"{key}\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-                )
-            )
+    causes = _key_causes(labels, "metadata.labels")
+    for value in labels.values():
         if not isinstance(value, str) or _LABEL_VALUE.fullmatch(value) is None:
             causes.append(
                 Cause(
                     "metadata.labels",
-                    f"Invalid value: \"{value}\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character, at most 63 of them",
+                    f'Invalid value: "{value}": {_VALUE_RULE}',
                 )
             )
     return causes
 
 
-def _other_object(kind: Kind, name: str, given: Json, actual: str, *, is_patch: bool) -> status.ApiError:
+def _key_causes(found: object, field: str) -> list[Cause]:
+    if not isinstance(found, dict):
+        return []
+    return [Cause(field, f'Invalid value: "{key}": {_KEY_RULE}') for key in found if not _is_qualified(key)]
+
+
+def _is_qualified(key: object) -> bool:
+    prefix, slash, name = str(key).rpartition("/")
+    return _LABEL_NAME.fullmatch(name) is not None and (not slash or _SUBDOMAIN.fullmatch(prefix) is not None)
+
+
+def _finalizer_causes(finalizers: object) -> list[Cause]:
+    rule = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        Cause(f"metadata.finalizers[{index}]", f'Invalid value: "{one}": {rule}')
+        for index, one in enumerate(finalizers if isinstance(finalizers, list) else [])
+        if one not in _STANDARD_FINALIZERS and ("/" not in str(one) or not _is_qualified(one))
+    ]
+
+
+def _other_object(kind: Kind, before: Object, given: Json, *, is_patch: bool) -> status.ApiError:
     """What a write with another object's uid gets: 409 for a replace, but 422 for a patch or apply, as on the real server."""
+    name, actual = before["name"], before["uid"]
+    namespace = f"{before['namespace']}/" if before.get("namespace") else ""
     if is_patch:
         cause = Cause("metadata.uid", f"Invalid value: {status.shown(given)}: field is immutable")
         return status.invalid(kind.kind, kind.group, name, [cause])
+    where = f"{kind.group}/{kind.plural}" if kind.schema is not None else kind.plural
     return kind.conflict(
-        name, f"Precondition failed: UID in precondition: {given}, UID in object meta: {actual}"
+        name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{where}/{namespace}{name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {actual}",
     )
 
 
@@ -161,7 +194,7 @@ def for_update(kind: Kind, old: Object, new: Object, *, is_patch: bool = False) 
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if after.get("uid") not in (None, "", before["uid"]):
-        raise _other_object(kind, name, after["uid"], before["uid"], is_patch=is_patch)
+        raise _other_object(kind, before, after["uid"], is_patch=is_patch)
     if after.get("resourceVersion") not in (None, "", "0", before["resourceVersion"]):
         raise kind.conflict(name, status.STALE)
     after["name"] = name
@@ -180,7 +213,7 @@ def for_update(kind: Kind, old: Object, new: Object, *, is_patch: bool = False) 
     if before.get("deletionTimestamp") and added:
         why = (
             "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"{sorted(added)}"
+            f"[]string{{{', '.join(status.shown(one) for one in sorted(added))}}}"
         )
         raise status.invalid(
             kind.kind, kind.group, name, [Cause("metadata.finalizers", why, "FieldValueForbidden")]

@@ -5,6 +5,7 @@ A plain write (operation Update) makes its manager the only owner of what it cha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from noctaya.local.apiserver import fieldpaths, objectmeta
@@ -52,6 +53,14 @@ class Owner:
         return entry
 
 
+def entries_of(owners: Iterable[Owner]) -> list[Object]:
+    """managedFields in the real server's order."""
+    in_order = sorted(
+        owners, key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource)
+    )
+    return [owner.as_json() for owner in in_order]
+
+
 def owners_of(found: Object) -> list[Owner]:
     """The owners that an object records."""
     return [
@@ -85,7 +94,7 @@ def after_write(
     changes = fieldpaths.compare(
         ownable(old or {}), ownable(_as_sent(kind, new) if old is None else new), merge_type(kind)
     )
-    if not changes:
+    if not changes or (old is not None and _is_untracked(subresource, old, new, changes.written)):
         return new
     lost = frozenset(changes.modified | changes.removed)
     mine = Owner(manager, "Update", kind.api_version, subresource, objectmeta.timestamp(now), frozenset())
@@ -98,8 +107,14 @@ def after_write(
     mine = replace(mine, fields=(mine.fields | changes.written) - changes.removed)
     if mine.fields:
         owners.append(mine)
-    entries = [owner.as_json() for owner in owners]
-    return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
+    return {**new, "metadata": {**new["metadata"], "managedFields": entries_of(owners)}}
+
+
+def _is_untracked(subresource: str, old: Object, new: Object, written: Iterable[Path]) -> bool:
+    """Updates of what nobody owns are not recorded: an object that began without owners, replicas without one."""
+    if not owners_of(new):
+        return True
+    return subresource == "scale" and not any(owner.fields & set(written) for owner in owners_of(old))
 
 
 def _as_sent(kind: Kind, new: Object) -> Object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noctaya.local.apiserver import status
-from noctaya.local.apiserver.status import Cause, Json
+from noctaya.local.apiserver.status import Json
 
 
 def merge_patch(target: Json, patch: Json) -> Json:
@@ -22,7 +22,7 @@ def merge_patch(target: Json, patch: Json) -> Json:
 def json_patch(target: Json, operations: Json) -> Json:
     """`target` after all operations, or 422 and nothing when one of them fails."""
     if not isinstance(operations, list):
-        raise status.bad_request("a JSON patch is a list of operations")
+        raise status.bad_request("error decoding patch: a JSON patch is a list of operations")
     for operation in operations:
         target = _step(target, operation)
     return target
@@ -30,19 +30,19 @@ def json_patch(target: Json, operations: Json) -> Json:
 
 def _step(target: Json, operation: Json) -> Json:
     if not isinstance(operation, dict) or "op" not in operation or "path" not in operation:
-        raise status.bad_request("an operation of a JSON patch needs op and path")
+        raise status.not_applicable()
     path = _pointer(operation["path"])
     match operation["op"]:
         case "test":
             if _read(target, path) != operation.get("value"):
-                raise _failed(f"testing value {operation['path']} failed")
+                raise status.not_applicable()
             return target
         case "remove":
             return _without(target, path)
         case "add":
             return _with(target, path, operation.get("value"), insert=True)
         case "replace":
-            _read(target, path)
+            # As the real one does: a member that is not there is added, an item is not.
             return _with(target, path, operation.get("value"), insert=False)
         case "move":
             source = _pointer(operation.get("from", ""))
@@ -50,22 +50,12 @@ def _step(target: Json, operation: Json) -> Json:
             return _with(_without(target, source), path, moved, insert=True)
         case "copy":
             return _with(target, path, _read(target, _pointer(operation.get("from", ""))), insert=True)
-        case unknown:
-            raise status.bad_request(f"unknown operation {unknown!r} in a JSON patch")
-
-
-def _failed(why: str) -> status.ApiError:
-    return status.ApiError(
-        422,
-        "Invalid",
-        f"the server rejected our request due to an error in our request: {why}",
-        {"causes": [Cause("patch", why).as_json()]},
-    )
+    raise status.not_applicable()
 
 
 def _pointer(text: Json) -> list[str]:
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise status.bad_request(f"{text!r} is not a JSON pointer")
+        raise status.not_applicable()
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -73,7 +63,7 @@ def _index(found: list[Json], part: str, *, end: bool) -> int:
     if part == "-" and end:
         return len(found)
     if not part.isdigit() or int(part) >= len(found) + end:
-        raise _failed(f"unable to access invalid index: {part}")
+        raise status.not_applicable()
     return int(part)
 
 
@@ -84,7 +74,7 @@ def _read(found: Json, path: list[str]) -> Json:
         elif isinstance(found, list):
             found = found[_index(found, part, end=False)]
         else:
-            raise _failed(f"missing key {part!r}")
+            raise status.not_applicable()
     return found
 
 
@@ -92,28 +82,24 @@ def _with(found: Json, path: list[str], value: Json, *, insert: bool) -> Json:
     if not path:
         return value
     part, rest = path[0], path[1:]
-    if isinstance(found, dict):
-        if rest and part not in found:
-            raise _failed(f"missing key {part!r}")
+    if isinstance(found, dict) and (not rest or part in found):
         return {**found, part: _with(found.get(part), rest, value, insert=insert)}
     if isinstance(found, list):
         index = _index(found, part, end=insert and not rest)
         if rest or not insert:
             return [*found[:index], _with(found[index], rest, value, insert=insert), *found[index + 1 :]]
         return [*found[:index], value, *found[index:]]
-    raise _failed(f"cannot go to {part!r} in a value")
+    raise status.not_applicable()
 
 
 def _without(found: Json, path: list[str]) -> Json:
-    if not path:
-        raise _failed("cannot remove the whole document")
-    part, rest = path[0], path[1:]
-    if isinstance(found, dict) and part in found:
+    if path and isinstance(found, dict) and path[0] in found:
+        part, rest = path[0], path[1:]
         if rest:
             return {**found, part: _without(found[part], rest)}
         return {key: value for key, value in found.items() if key != part}
-    if isinstance(found, list):
-        index = _index(found, part, end=False)
-        middle = [_without(found[index], rest)] if rest else []
+    if path and isinstance(found, list):
+        index = _index(found, path[0], end=False)
+        middle = [_without(found[index], path[1:])] if path[1:] else []
         return [*found[:index], *middle, *found[index + 1 :]]
-    raise _failed(f"unable to remove nonexistent key: {part}")
+    raise status.not_applicable()

@@ -45,7 +45,8 @@ def _column(declared: Object) -> Column:
         cell,
         type=declared.get("type", "string") if not is_date else "date",
         format=declared.get("format", ""),
-        description=declared.get("description", ""),
+        description=declared.get("description")
+        or f"Custom resource definition column (in JSONPath format): {declared['jsonPath']}",
         priority=declared.get("priority", 0),
     )
 

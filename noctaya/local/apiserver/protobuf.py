@@ -89,6 +89,14 @@ _MESSAGES: dict[str, dict[int, tuple[str, str]]] = {
     },
     "EnvVar": {1: ("name", "string"), 2: ("value", "string")},
     "ResourceRequirements": {1: ("limits", "map:Quantity"), 2: ("requests", "map:Quantity")},
+    "SelfSubjectAccessReview": {
+        1: ("metadata", "ObjectMeta"), 2: ("spec", "SelfSubjectAccessReviewSpec"), 3: ("status", "Ignored"),
+    },
+    "SelfSubjectAccessReviewSpec": {1: ("resourceAttributes", "ResourceAttributes")},
+    "ResourceAttributes": {
+        1: ("namespace", "string"), 2: ("verb", "string"), 3: ("group", "string"), 4: ("version", "string"),
+        5: ("resource", "string"), 6: ("subresource", "string"), 7: ("name", "string"),
+    },
     "IntOrString": {1: ("type", "int"), 2: ("intVal", "int"), 3: ("strVal", "string")},
     "Quantity": {1: ("string", "string")},
     "Time": {1: ("seconds", "int"), 2: ("nanos", "int")},
@@ -107,7 +115,7 @@ def decoded(raw: bytes) -> Object:
         identity = envelope.get("typeMeta") or {}
         kind = identity.get("kind", "")
         if kind not in _MESSAGES:
-            raise status.unsupported_media_type(MEDIA_TYPE, f"JSON and YAML for {kind}; {_NEEDS}")
+            raise status.unsupported_media_type(f"JSON and YAML for {kind}; {_NEEDS}")
         return {**identity, **_message(kind, envelope.get("raw") or b"")}
     except (IndexError, UnicodeDecodeError) as problem:
         raise status.bad_request(f"the protobuf body is torn: {problem}") from problem
@@ -146,9 +154,7 @@ def _message(kind: str, raw: bytes) -> Object:
     found: Object = {}
     for number, value in _fields(raw):
         if number not in known:
-            raise status.unsupported_media_type(
-                MEDIA_TYPE, f"JSON and YAML for field {number} of {kind}; {_NEEDS}"
-            )
+            raise status.unsupported_media_type(f"JSON and YAML for field {number} of {kind}; {_NEEDS}")
         name, of = known[number]
         if of.startswith("[]"):
             found.setdefault(name, []).append(_value(of[2:], value))

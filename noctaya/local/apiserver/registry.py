@@ -21,6 +21,10 @@ class Registry:
         """The kind that a path names."""
         return self._by_path.get((group, version, plural))
 
+    def serves(self, group: str, version: str) -> bool:
+        """Whether there is anything in a group's version."""
+        return any(key[:2] == (group, version) for key in self._by_path)
+
     def by_kind(self, api_version: str, kind: str) -> Kind | None:
         """The kind that an object's apiVersion and kind name."""
         for found in self._by_path.values():

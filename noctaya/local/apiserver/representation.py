@@ -81,7 +81,7 @@ def chosen(accept: str, include_object: str = "") -> Representation:
                 return Representation("PartialObjectMetadata", "json", include)
         elif media == "application/yaml":
             return Representation("Object", "yaml", include)
-    raise status.not_acceptable(accept)
+    raise status.not_acceptable()
 
 
 def partial(found: Object) -> Object:

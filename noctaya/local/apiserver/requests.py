@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import yaml
 from noctaya.local.apiserver import status
 from noctaya.local.apiserver.deletes import DeleteOptions
 from noctaya.local.apiserver.kinds import Kind
+from noctaya.local.apiserver.query import flag, whole
 from noctaya.local.apiserver.registry import Registry
 from noctaya.local.apiserver.status import Json, Object
 from noctaya.local.apiserver.writes import WriteOptions
@@ -49,6 +49,8 @@ def target(registry: Registry, path: str) -> Target:
         and not (len(rest) == 3 and rest[2] in ("status", "finalize"))
     ):
         namespace, rest = rest[1], rest[2:]
+    if not registry.serves(group, version):
+        raise status.NoSuchGroup
     if not rest or len(rest) > 3:
         raise status.no_such_path()
     kind = registry.find(group, version, rest[0])
@@ -72,41 +74,37 @@ def _has(kind: Kind, subresource: str) -> bool:
     return subresource in kind.subresources
 
 
-def flag(query: Mapping[str, str], name: str) -> bool:
-    """A boolean of the query, as Go's ParseBool reads it."""
-    return query.get(name, "") in ("1", "t", "T", "true", "True", "TRUE")
-
-
-def whole(query: Mapping[str, str], name: str) -> int | None:
-    """A number of the query; raises 400 for anything else."""
-    text = query.get(name, "")
-    if not text:
-        return None
-    if not re.fullmatch(r"-?\d{1,18}", text):
-        raise status.bad_request(f"{name} must be a whole number, not {text!r}")
-    return int(text)
-
-
-def write_options(query: Mapping[str, str], user_agent: str) -> WriteOptions:
-    """Options of a write; the field manager defaults to the program's name in User-Agent."""
+def write_options(query: Mapping[str, str], user_agent: str, verb: str) -> WriteOptions:
+    """Options of a write (`verb`: Create, Update, Patch); the field manager defaults to the program's name in User-Agent."""
     manager = query.get("fieldManager", "")
-    if len(manager) > 128 or not manager.isprintable():
-        raise status.bad_request("fieldManager must be printable and at most 128 characters long")
+    if len(manager) > 128:
+        raise _refused_option(
+            verb, "fieldManager", "Too long: may not be more than 128 bytes", "FieldValueTooLong"
+        )
+    if not manager.isprintable():
+        text = f"Invalid value: {status.shown(manager)}: should only contain printable characters"
+        raise _refused_option(verb, "fieldManager", text, "FieldValueInvalid")
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in ("Strict", "Warn", "Ignore"):
-        raise status.bad_request(f"fieldValidation must be Strict, Warn or Ignore, not {validation!r}")
+        text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise _refused_option(verb, "fieldValidation", text, "FieldValueNotSupported")
     return WriteOptions(
         manager=manager or user_agent.split("/", 1)[0] or "unknown",
-        dry_run=_dry_run(query.get("dryRun", "")),
+        dry_run=_dry_run(query.get("dryRun", ""), verb),
         validation=validation,
         force=flag(query, "force"),
     )
 
 
-def _dry_run(text: str) -> bool:
+def _dry_run(text: str, verb: str) -> bool:
     if text not in ("", "All"):
-        raise status.bad_request(f"dryRun must be All, not {text!r}")
+        why = f'Unsupported value: ["{text}"]: supported values: "All"'
+        raise _refused_option(verb, "dryRun", why, "FieldValueNotSupported")
     return text == "All"
+
+
+def _refused_option(verb: str, field: str, text: str, reason: str) -> status.ApiError:
+    return status.invalid(f"{verb}Options", "meta.k8s.io", "", [status.Cause(field, text, reason)])
 
 
 def delete_options(query: Mapping[str, str], body: Object) -> DeleteOptions:
@@ -117,19 +115,21 @@ def delete_options(query: Mapping[str, str], body: Object) -> DeleteOptions:
         grace = whole(query, "gracePeriodSeconds")
     policy = body.get("propagationPolicy") or query.get("propagationPolicy") or None
     orphan = body.get("orphanDependents")
-    if policy is None and orphan is not None:
+    if policy is not None and orphan is not None:
+        text = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        raise _refused_option("Delete", "propagationPolicy", text, "FieldValueInvalid")
+    if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     if policy not in (None, "Foreground", "Background", "Orphan"):
-        raise status.bad_request(
-            f"propagationPolicy must be Foreground, Background or Orphan, not {policy!r}"
-        )
+        text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        raise _refused_option("Delete", "propagationPolicy", text, "FieldValueNotSupported")
     dry_run = body.get("dryRun") or []
     return DeleteOptions(
         grace_seconds=grace,
         propagation=policy,
         uid=conditions.get("uid"),
         resource_version=conditions.get("resourceVersion"),
-        dry_run=bool(dry_run) or _dry_run(query.get("dryRun", "")),
+        dry_run=bool(dry_run) or _dry_run(query.get("dryRun", ""), "Delete"),
     )
 
 

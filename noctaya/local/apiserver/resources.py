@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noctaya.local.apiserver import columns as c
 from noctaya.local.apiserver import eventconversion
-from noctaya.local.apiserver.kinds import Column, Kind, ScalePaths
+from noctaya.local.apiserver.kinds import ALL_VERBS, Column, Kind, ScalePaths
 
 ALL = ("all",)
 
@@ -24,10 +24,13 @@ def _named(
 
 
 RBAC = "rbac.authorization.k8s.io"
+REVIEWS = "authorization.k8s.io/selfsubjectaccessreviews"
+"""Answered, never stored: everybody who has the token may do everything."""
 
 BUILTIN_KINDS: tuple[Kind, ...] = (
     _core("Namespace", "namespaces", c.NAMESPACE, "ns", namespaced=False, has_status=True,
-          subresources=("finalize",), has_generation=False),
+          subresources=("finalize",), has_generation=False,
+          verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection")),
     _core("Node", "nodes", c.NODE, "no", namespaced=False, has_status=True, has_generation=False),
     _core("Pod", "pods", c.POD, "po", categories=ALL, has_status=True, subresources=("log", "eviction", "binding")),
     _core("Service", "services", c.SERVICE, "svc", categories=ALL, has_status=True, has_generation=False),
@@ -60,5 +63,7 @@ BUILTIN_KINDS: tuple[Kind, ...] = (
     _named(RBAC, "ClusterRole", "clusterroles", c.CREATED_AT, namespaced=False, has_generation=False),
     _named(RBAC, "ClusterRoleBinding", "clusterrolebindings", c.BINDING, namespaced=False, has_generation=False),
     _named("scheduling.k8s.io", "PriorityClass", "priorityclasses", c.PRIORITY_CLASS, "pc", namespaced=False),
+    _named("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", (), namespaced=False,
+           storage=REVIEWS, verbs=("create",)),
     _named("networking.k8s.io", "NetworkPolicy", "networkpolicies", c.NETWORK_POLICY, "netpol"),
 )  # fmt: skip

@@ -38,7 +38,7 @@ class ApiError(LocalError):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = details or {}
+        self.details = details
 
     def as_status(self) -> Object:
         """The `Status` object that is the response's body."""
@@ -52,7 +52,7 @@ class ApiError(LocalError):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         return status
 
@@ -87,7 +87,14 @@ def not_found(plural: str, group: str, name: str) -> ApiError:
 
 def no_such_path() -> ApiError:
     """404 for a path that serves nothing."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+class NoSuchGroup(ApiError):
+    """404 outside everything that is served: plain text, as no API is there to make a Status."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found\n")
 
 
 def no_connections(subresource: str) -> ApiError:
@@ -137,28 +144,50 @@ def forbidden(plural: str, group: str, name: str, why: str, causes: list[Cause] 
     return ApiError(403, "Forbidden", f'{qualified(plural, group)} "{name}" is forbidden: {why}', details)
 
 
-def method_not_allowed(verb: str, plural: str, group: str) -> ApiError:
+def method_not_allowed() -> ApiError:
     """405: the resource exists, the verb does not."""
-    del verb
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, _details(plural, group, ""))
+    return ApiError(405, "MethodNotAllowed", message, {})
 
 
-def not_acceptable(accepted: str) -> ApiError:
+def not_acceptable() -> ApiError:
     """406: no common media type."""
-    return ApiError(
-        406,
-        "NotAcceptable",
-        f"only the following media types are accepted: application/json, application/yaml (asked for {accepted!r})",
-    )
+    message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml"
+    return ApiError(406, "NotAcceptable", message, {})
 
 
-def unsupported_media_type(given: str, allowed: str) -> ApiError:
+def unsupported_media_type(allowed: str) -> ApiError:
     """415: a body in a format that this endpoint does not take."""
     return ApiError(
         415,
         "UnsupportedMediaType",
-        f"the body of the request was in an unknown format - accepted media types include: {allowed} (got {given!r})",
+        f"the body of the request was in an unknown format - accepted media types include: {allowed}",
+    )
+
+
+def not_a_patch() -> ApiError:
+    """415: a content type that is no patch at all."""
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def not_applicable() -> ApiError:
+    """422: a JSON patch that cannot be done. The real server does not say why."""
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+def undecodable_patch(patched: Json, why: str) -> ApiError:
+    """422: what a patch leaves is no object of this kind."""
+    return invalid("", "", "", [Cause("patch", f"Invalid value: {shown(shown(patched))}: {why}")])
+
+
+def version_too_large(asked: int, newest: int) -> ApiError:
+    """504: a version that this server has not seen yet."""
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return ApiError(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {asked}, current: {newest}",
+        {"causes": causes, "retryAfterSeconds": 1},
     )
 
 

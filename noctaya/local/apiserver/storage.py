@@ -19,6 +19,7 @@ from noctaya.local.apiserver import status
 from noctaya.local.apiserver.status import Object
 
 Key = tuple[str, str]  # (namespace or "", name)
+Objects = list[Object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,11 @@ class Journal(Protocol):
 class Watch:
     """A bounded queue of the changes of one resource; made by `Storage.watch`."""
 
-    def __init__(self, storage: Storage, resource: str, namespace: str | None, limit: int) -> None:
+    def __init__(
+        self, storage: Storage, resource: str, namespace: str | None, limit: int, since: int
+    ) -> None:
         self._storage = storage
+        self._since = since
         self.resource = resource
         self.namespace = namespace
         self._limit = limit
@@ -56,7 +60,9 @@ class Watch:
 
     def offer(self, change: Change) -> None:
         """Take a change, or note that the reader is too slow."""
-        if self.namespace is not None and change.namespace != self.namespace:
+        if change.revision <= self._since or (
+            self.namespace is not None and change.namespace != self.namespace
+        ):
             return
         if len(self._queue) >= self._limit:
             self._lost = True
@@ -118,8 +124,25 @@ class Storage:
 
     def list(self, resource: str, namespace: str | None = None) -> list[Object]:
         """Objects in key order, of one namespace or (None) of all."""
-        held = self._objects.get(resource, {})
-        return [held[key] for key in sorted(held) if namespace is None or key[0] == namespace]
+        return _ordered(self._objects.get(resource, {}), namespace)
+
+    def list_at(self, resource: str, namespace: str | None, revision: int) -> Objects | None:
+        """The same as of an earlier version; None when the history does not reach back so far."""
+        if revision < self._oldest(resource):
+            return None
+        held = dict(self._objects.get(resource, {}))
+        for change in reversed(self._history.get(resource, ())):
+            if change.revision <= revision:
+                break
+            key = (change.namespace, change.name)
+            if change.previous is None:
+                held.pop(key, None)
+            else:
+                held[key] = change.previous
+        return _ordered(held, namespace)
+
+    def _oldest(self, resource: str) -> int:
+        return max(self._floor.get(resource, 0), self._base_floor)
 
     def count(self, resource: str) -> int:
         """How many objects a resource has."""
@@ -175,15 +198,15 @@ class Storage:
     # watching
 
     def watch(self, resource: str, namespace: str | None, since: int) -> Watch:
-        """Changes after version `since`; raises 410 when some of them are no longer known."""
-        if since > self.revision:
-            raise status.expired(f"too large resource version: {since}, current: {self.revision}")
-        if since < max(self._floor.get(resource, 0), self._base_floor):
+        """Changes after version `since`; raises 410 when some of them are no longer known.
+
+        A version that is still to come is waited for in silence, as the real server does.
+        """
+        if since < self._oldest(resource):
             raise status.expired(f"too old resource version: {since} ({self.revision})")
-        watch = Watch(self, resource, namespace, self._watch_buffer)
+        watch = Watch(self, resource, namespace, self._watch_buffer, since)
         for change in self._history.get(resource, ()):
-            if change.revision > since:
-                watch.offer(change)
+            watch.offer(change)
         self._watches.setdefault(resource, set()).add(watch)
         return watch
 
@@ -234,3 +257,8 @@ class Storage:
             previous,
         )
         self._remember(again)
+
+
+def _ordered(held: dict[Key, Object], namespace: str | None) -> Objects:
+    """In the order of the real store's keys, where the namespace and the name are one text."""
+    return [held[key] for key in sorted(held, key="/".join) if namespace is None or key[0] == namespace]

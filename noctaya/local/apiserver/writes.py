@@ -107,8 +107,13 @@ class Writes:
             changed.get("kind", kind.kind) != kind.kind
             or changed.get("apiVersion", kind.api_version) != kind.api_version
         ):
-            raise status.bad_request("apiVersion and kind of an object cannot be changed by a patch")
-        return self._update(kind, subresource, old, _stored_form(kind, changed), options, is_patch=True)
+            raise status.undecodable_patch(
+                changed, "apiVersion and kind of an object cannot be changed by a patch"
+            )
+        try:
+            return self._update(kind, subresource, old, _stored_form(kind, changed), options, is_patch=True)
+        except admission.NotDecodable as problem:
+            raise status.undecodable_patch(changed, problem.why) from problem
 
     def apply(
         self, kind: Kind, namespace: str, name: str, subresource: str, body: Object, options: WriteOptions
@@ -117,7 +122,9 @@ class Writes:
         self._check_identity(kind, namespace, body)
         given = (body.get("metadata") or {}).get("name")
         if given not in (None, "", name):
-            raise status.bad_request(f"name in URL does not match name in object: {name} and {given}")
+            raise status.bad_request(
+                f"the name of the object ({given}) does not match the name on the URL ({name})"
+            )
         old = self._storage.get(kind.storage, namespace if kind.namespaced else "", name)
         if old is None:
             return self._apply_new(kind, namespace, name, subresource, body, options)
@@ -174,7 +181,8 @@ class Writes:
         if ownership.equal_but_for_times(old, new):
             return Written(old, warnings=warnings)
         if subresources.is_done(kind, new):
-            return Written(self.remove(kind, old, dry_run=options.dry_run), removed=True, warnings=warnings)
+            self.remove(kind, old, dry_run=options.dry_run)
+            return Written(new, removed=True, warnings=warnings)
         return Written(self._store(kind, old, new, options), warnings=warnings)
 
     def _store(self, kind: Kind, old: Object | None, new: Object, options: WriteOptions) -> Object:

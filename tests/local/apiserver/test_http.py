@@ -48,7 +48,7 @@ async def test_refusals_carry_the_code_and_reason_that_clients_look_at(http: Htt
 
     await http.call("POST", MAPS, config_map())
     assert await refused("POST", MAPS, config_map()) == (409, "AlreadyExists")
-    assert await refused("GET", "/apis/nope.test/v1/things") == (404, "NotFound")
+    assert await http.call("GET", "/apis/nope.test/v1/things") == (404, "404 page not found\n")
     assert await refused("GET", f"{MAPS}/c/status") == (404, "NotFound")
     assert await refused("POST", f"{MAPS}/c", config_map()) == (405, "MethodNotAllowed")
     assert await refused("POST", "/api/v1/configmaps", config_map()) == (405, "MethodNotAllowed")
@@ -116,7 +116,7 @@ async def test_legacy_and_aggregated_discovery_list_the_same_resources(http: Htt
     assert ("example.test/v1", "widgets/scale") in legacy
 
 
-async def test_a_list_comes_in_pages_of_one_moment(http: Http) -> None:
+async def test_a_list_comes_in_pages_of_one_moment(server: ApiServer, http: Http) -> None:
     for number in range(5):
         await http.call("POST", MAPS, config_map(f"c{number}"))
     _, first = await http.call("GET", f"{MAPS}?limit=2")
@@ -130,6 +130,9 @@ async def test_a_list_comes_in_pages_of_one_moment(http: Http) -> None:
         assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
         token = page["metadata"].get("continue")
     assert names == [f"c{number}" for number in range(5)]
+    _, again = await http.call("GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
+    assert [item["metadata"]["name"] for item in again["items"]] == ["c2", "c3"]
+    server.storage.compact()
     code, answer = await http.call("GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
     assert (code, answer["reason"]) == (410, "Expired")
 

@@ -105,21 +105,21 @@ def test_json_patch_knows_every_operation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "code"),
+    "operation",
     [
-        ({"op": "test", "path": "/a", "value": 2}, 422),
-        ({"op": "remove", "path": "/nope"}, 422),
-        ({"op": "replace", "path": "/l/7", "value": 1}, 422),
-        ({"op": "add", "path": "no-slash", "value": 1}, 400),
-        ({"op": "dance", "path": "/a"}, 400),
-        ({"path": "/a"}, 400),
+        {"op": "test", "path": "/a", "value": 2},
+        {"op": "remove", "path": "/nope"},
+        {"op": "replace", "path": "/l/7", "value": 1},
+        {"op": "add", "path": "no-slash", "value": 1},
+        {"op": "dance", "path": "/a"},
+        {"path": "/a"},
     ],
 )
-def test_a_json_patch_that_cannot_be_done_is_refused_whole(operation: Any, code: int) -> None:
+def test_a_json_patch_that_cannot_be_done_is_refused_whole(operation: Any) -> None:
     document = {"a": 1, "l": []}
     with pytest.raises(ApiError) as refused:
         json_patch(document, [{"op": "replace", "path": "/a", "value": 5}, operation])
-    assert refused.value.code == code
+    assert refused.value.code == 422
     assert document == {"a": 1, "l": []}
 
 

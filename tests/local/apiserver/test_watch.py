@@ -94,7 +94,8 @@ async def test_a_watch_of_forgotten_history_gets_410(server: ApiServer, http: Ht
     code, answer = await http.call(
         "GET", f"{MAPS}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}"
     )
-    assert (code, answer["reason"]) == (410, "Expired")
+    assert (code, answer["type"]) == (200, "ERROR")
+    assert (answer["object"]["code"], answer["object"]["reason"]) == (410, "Expired")
 
 
 async def test_a_watch_that_is_too_slow_ends_with_an_error_line() -> None:
@@ -138,4 +139,4 @@ async def test_a_client_that_goes_while_its_watch_is_answered_is_no_error(
 async def test_a_watch_with_a_time_limit_that_is_no_number_is_refused(http: Http) -> None:
     code, answer = await http.call("GET", f"{MAPS}?watch=1&timeoutSeconds=soon")
     assert (code, answer["reason"]) == (400, "BadRequest")
-    assert "timeoutSeconds" in answer["message"]
+    assert "soon" in answer["message"]
