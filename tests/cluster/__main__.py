@@ -7,14 +7,19 @@ from pathlib import Path
 
 from rich.console import Console
 
+from noctaya import __version__
 from noctaya.errors import NoctayaError
 from tests.cluster import binaries
 from tests.cluster.binaries import Binaries
 from tests.cluster.cluster import Cluster, default_directory
+from tests.cluster.delivery import deliver
 from tests.cluster.errors import NotRunning
 from tests.cluster.progress import Progress
 from tests.cluster.requirements import DEBIAN_PACKAGES
 from tests.cluster.state import Directory, State
+
+ENGINE_PACKAGE = "docker.io"
+"""For `tests/containers`; without it they skip."""
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     execute.add_argument("command", nargs=argparse.REMAINDER)
     execute.set_defaults(action=_exec)
-    packages = actions.add_parser("packages", help="name the Debian packages that a node needs")
+    image = actions.add_parser("image", help="make Noctaya's own image and its bill of materials, as files")
+    image.add_argument("--output", type=Path, default=Path("dist"), help="folder (default: %(default)s)")
+    image.add_argument("--tag", default=__version__, help="the image's tag (default: %(default)s)")
+    image.set_defaults(action=_image)
+    packages = actions.add_parser(
+        "packages", help="name the Debian packages that a node and the containers need"
+    )
     packages.set_defaults(action=_packages)
     for action in (up, down, status, execute):
         action.add_argument("--dir", type=Path, default=default_directory(), help="default: %(default)s")
@@ -103,9 +114,17 @@ def _exec(given: argparse.Namespace, screen: Console) -> int:
     os.execvpe(words[0], words, environment)
 
 
+def _image(given: argparse.Namespace, screen: Console) -> int:
+    with Progress() as progress:
+        delivered = deliver(given.output, given.tag, progress)
+    for line in delivered.lines():
+        screen.print(line, markup=False)
+    return 0
+
+
 def _packages(given: argparse.Namespace, screen: Console) -> int:
     del given
-    screen.print(DEBIAN_PACKAGES, markup=False, soft_wrap=True)
+    screen.print(f"{DEBIAN_PACKAGES} {ENGINE_PACKAGE}", markup=False, soft_wrap=True)
     return 0
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import re
-import subprocess
+import shutil
 import sys
 import sysconfig
 import tarfile
@@ -21,29 +21,36 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
+
+from deploy.image.contents import NOBODY, NOT_OF_THE_STANDARD_LIBRARY, TEXTS
+from deploy.image.libraries import needed_by
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-"""The loader looks below these without being told."""
-SKIPPED = (
-    "__pycache__",
-    "config-*",
-    "ensurepip",
-    "idlelib",
-    "lib2to3",
-    "site-packages",
-    "test",
-    "tests",
-    "tkinter",
-    "turtledemo",
-    "_test*.so",
-    "_tkinter*.so",
-)
-"""Parts of the standard library's folder that no service imports, and what is no part of it."""
-NOBODY = 65532
-PASSWD = f"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:{NOBODY}:{NOBODY}:nonroot:/:/sbin/nologin\n"
-GROUP = f"root:x:0:\nnonroot:x:{NOBODY}:\n"
+NOT_NEEDED = ("__pycache__", "*.a", "*.pyc")
+"""Left out of folders unless told otherwise."""
+
+
+class Content(Protocol):
+    """What an image stacks."""
+
+    def write(self, target: IO[bytes]) -> str:
+        """Write a tar archive; returns its SHA-256."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A layer that was written to a file before."""
+
+    archive: Path
+
+    def write(self, target: IO[bytes]) -> str:
+        """Copy the archive; returns its SHA-256."""
+        with self.archive.open("rb") as file:
+            shutil.copyfileobj(file, target, 1 << 20)
+        target.seek(0)
+        return hashlib.file_digest(target, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 class Layer:
@@ -64,9 +71,9 @@ class Layer:
         """A copy of a file; of its mode only whether it can be executed is kept."""
         self._put(path, 0o755 if os.access(source, os.X_OK) else 0o644, source)
 
-    def tree(self, source: Path, path: str, *, skipped: Iterable[str] = ("__pycache__",)) -> None:
+    def tree(self, source: Path, path: str, *, skipped: Iterable[str] = NOT_NEEDED) -> None:
         """Copies of everything below a folder but names of the `skipped` patterns; links are followed to files only."""
-        left_out = _pattern((*skipped, "*.a", "*.pyc"))
+        left_out = _pattern(skipped)
         for base, folders, names in os.walk(source):
             folders[:] = [name for name in folders if not left_out.match(name)]
             below = Path(path) / Path(base).relative_to(source)
@@ -81,16 +88,8 @@ class Layer:
 
     def libraries(self, users: Iterable[Path], *, inside: Path | None = None) -> None:
         """Shared libraries that these files need, but those below `inside`, which the image has at another place."""
-        beside = str(_c_library().parent)
-        todo, done = [path.resolve() for path in users], set[Path]()
-        while todo:
-            for library in sorted(_linked(todo.pop()) - done):
-                done.add(library)
-                todo.append(library.resolve())
-                if inside is not None and library.is_relative_to(inside):
-                    continue
-                usual = str(library).startswith(LIBRARY_FOLDERS)
-                self.file(library.resolve(), str(library) if usual else f"{beside}/{library.name}")
+        for source, path in needed_by(users, inside=inside):
+            self.file(source, path)
 
     def write(self, target: IO[bytes]) -> str:
         """Write the layer as a tar archive; returns its SHA-256."""
@@ -117,10 +116,11 @@ class Image:
     """What a container starts from: layers, lowest first, and how it is run."""
 
     name: str
-    layers: tuple[Layer, ...]
+    layers: tuple[Content, ...]
     entrypoint: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str = str(NOBODY)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, target: Path) -> Path:
         """Write the archive, whole or not at all."""
@@ -159,6 +159,7 @@ class Image:
                     for key, value in {"PATH": "/usr/local/bin:/usr/bin:/bin", **self.environment}.items()
                 ],
                 "Entrypoint": list(self.entrypoint) or None,
+                "Labels": dict(self.labels),
                 "User": self.user,
                 "WorkingDir": "/",
             },
@@ -170,9 +171,8 @@ def foundation() -> Layer:
     """The few files that every image has."""
     layer = Layer()
     layer.folder("tmp", 0o1777)
-    layer.text("etc/passwd", PASSWD)
-    layer.text("etc/group", GROUP)
-    layer.text("etc/nsswitch.conf", "hosts: files dns\n")
+    for path, text in TEXTS.items():
+        layer.text(path, text)
     return layer
 
 
@@ -191,8 +191,8 @@ def python_image(
     destination = f"usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
     interpreter = foundation()
     interpreter.program(Path(sys.executable), "usr/local/bin/python3")
-    interpreter.tree(standard, destination, skipped=SKIPPED)
-    skipped = _pattern(SKIPPED)
+    interpreter.tree(standard, destination, skipped=NOT_OF_THE_STANDARD_LIBRARY)
+    skipped = _pattern(NOT_OF_THE_STANDARD_LIBRARY)
     extensions = (standard / "lib-dynload").glob("*.so")
     interpreter.libraries(path for path in extensions if not skipped.match(path.name))
     layers = [interpreter]
@@ -206,20 +206,7 @@ def python_image(
 
 
 def _pattern(names: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(fnmatch.translate(name) for name in names))
-
-
-def _linked(path: Path) -> set[Path]:
-    """Libraries of an ELF file, the loader too; none for a static one and for what is no ELF file."""
-    done = subprocess.run(["ldd", path], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        return set()
-    return {Path(found) for found in re.findall(r"(?:^|\s)(/\S+) \(0x", done.stdout)}
-
-
-def _c_library() -> Path:
-    found = [path for path in _linked(Path(sys.executable).resolve()) if path.name.startswith("libc.so")]
-    return found[0] if found else Path("/usr/lib/libc.so")
+    return re.compile("|".join(fnmatch.translate(name) for name in names) or "(?!)")
 
 
 def _info(path: str, mode: int, size: int) -> tarfile.TarInfo:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.image.libraries import LibraryMissing, needed_by
 from tests.cluster.image import Image, Layer, foundation, program_image, python_image
 
 
@@ -105,3 +106,16 @@ def test_python_runs_from_its_image_alone(tree: Path, tmp_path: Path) -> None:
         env={"PATH": os.environ["PATH"]},
     )
     assert (ran.stdout, ran.stderr) == ("1 /usr/local True\n", "")
+
+
+def test_a_library_that_this_machine_lacks_is_named_before_an_image_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ldd = tmp_path / "ldd"
+    ldd.write_text(
+        "#!/bin/sh\necho '  libc.so.6 => /lib/libc.so.6 (0x01)'\necho '  libnone.so.1 => not found'\n"
+    )
+    ldd.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(LibraryMissing, match=r"libnone\.so\.1"):
+        needed_by([tmp_path / "program"])
