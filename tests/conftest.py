@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.cluster.fixtures", "tests.conformance.fixtures"]
+
 SETTLE_SECONDS = 3.0
 """A process that was told to end may need a moment to be reaped."""
 

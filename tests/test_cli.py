@@ -1,9 +1,13 @@
 """The command line: what it refuses before anything starts, and where it may be run from."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from noctaya.__main__ import ENDED_BY_SIGTERM
 
 NOCTAYA = (sys.executable, "-m", "noctaya")
 
@@ -50,3 +54,21 @@ def test_a_kubeconfig_of_a_persons_own_is_refused_before_anything_starts(tmp_pat
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert refused.stderr.startswith(f"noctaya: {mine} is not a kubeconfig of an embedded cluster")
+
+
+def test_a_container_that_is_told_to_end_while_it_loads_ends_at_once(tmp_path: Path) -> None:
+    """The kernel drops a signal to a container's first process that has no handler for it; an ignored one plays that here."""
+    (tmp_path / "typer.py").write_text("import time; print('loading', flush=True); time.sleep(60)\n")
+    process = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; exec \"$@\"", "sh", *NOCTAYA, "gateway"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"loading\n"
+            process.terminate()
+            assert process.wait(30) == ENDED_BY_SIGTERM
+        finally:
+            process.kill()

@@ -98,7 +98,7 @@ class Endpoint(ApiModel):
     max_body_bytes: Annotated[Int64, Field(ge=1)] | None = None
     """Largest request body; the gateway's own limit when absent or smaller."""
     queue_timeout: Annotated[Duration, not_negative("endpoint.queueTimeout")] | None = None
-    """Longest time that a request waits for a place when the model runs and is full; not at all when absent."""
+    """Longest time that a request is held while no pod can serve it; `scaling.activationTimeout` when absent, 0s or longer."""
     resources: EndpointResources | None = None
     """Kept for manifests from before gateways were shared; without effect."""
     authentication: Authentication | None = None

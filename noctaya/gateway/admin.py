@@ -1,6 +1,11 @@
-"""The admin port: probes, metrics, a look inside. Read-only, and not for clients; it works on while the gateway drains."""
+"""The admin port: read-only, and not for clients; it works on while the gateway drains.
+
+Probes and metrics are for the pod network. A look inside names models, pods and addresses: it is for loopback only
+(port-forward).
+"""
 
 import asyncio
+import ipaddress
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -34,7 +39,8 @@ def build(metrics: Metrics, readiness: Readiness, queue: Callable[[], dict[str, 
         return web.Response(body=text, headers={"content-type": content_type})
 
     async def debug_queue(request: web.Request) -> web.Response:
-        del request
+        if not _is_loopback(request.remote):
+            raise web.HTTPForbidden(text="only from loopback: use kubectl port-forward\n")
         return web.json_response(queue())
 
     app = web.Application()
@@ -47,3 +53,14 @@ def build(metrics: Metrics, readiness: Readiness, queue: Callable[[], dict[str, 
         ]
     )
     return app
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        address = ipaddress.ip_address(remote or "")
+    except ValueError:
+        return False
+    mapped = getattr(
+        address, "ipv4_mapped", None
+    )  # a dual-stack listener shows 127.0.0.1 as ::ffff:127.0.0.1
+    return (mapped or address).is_loopback

@@ -17,8 +17,8 @@ IDLE_SECONDS = 3600.0
 OTHER = "_other"
 LABELS = ("namespace", "service")
 
-WAIT_BUCKETS = (0.01, 0.1, 1, 5, 15, 30, 60, 120, 300)
-PHASE_BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 60, 120, 300)
+WAIT_BUCKETS = (0.01, 0.1, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800)
+PHASE_BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 30, 60, 120, 300, 600, 1200, 1800)
 
 
 class ServiceMetrics:

@@ -169,6 +169,9 @@ _BY_STATUS: Mapping[int, type[KubeError]] = {
 }
 _FUTURE_VERSION = "ResourceVersionTooLarge"
 
+_RBAC_SAYS = " cannot "
+"""`User "x" cannot patch resource …`. A quota, an admission webhook or a policy answers Forbidden too, in other words."""
+
 _status_decoder = msgspec.json.Decoder(Status)
 
 
@@ -196,8 +199,10 @@ def _build(
     causes = _causes(details)
     kind = _classify(status, reason, details, causes)
     text = f"HTTP {status}" + (f" {reason}" if reason else "") + (f": {message}" if message else "")
-    if kind is Forbidden:
+    if kind is Forbidden and _RBAC_SAYS in message:
         text = f"not allowed to {call.verb} {call.target} ({text}); check the role bound to this identity"
+    elif kind is Forbidden:
+        text = f"the API server refuses to {call.verb} {call.target} ({text})"
     elif kind is KindNotServed:
         text = f"the API server does not serve this resource ({text}); is its CRD installed?"
     elif kind is Invalid:

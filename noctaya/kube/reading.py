@@ -167,6 +167,11 @@ class Reader:
             max_event_bytes=max_event_bytes,
         )
 
+    @property
+    def refusals(self) -> int:
+        """How many calls were answered Forbidden so far: a reason to look at one's rights."""
+        return self._transport.refusals
+
     async def version(self) -> dict[str, Any]:
         """The server's `/version`."""
         call = Call("get", "/version")

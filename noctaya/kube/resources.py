@@ -92,6 +92,10 @@ STORAGECLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClas
 CRDS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+SELFSUBJECTACCESSREVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+"""Not stored: creating one asks whether we may do something, and the answer is the created object."""
 SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", namespaced=True)
 
 ALL = (

@@ -89,6 +89,7 @@ class Store(Generic[T]):
         self._index: Index[T] = Index(indexers or {})
         self._callbacks: list[Callback[T]] = []
         self._is_running = False
+        self._hurry = asyncio.Event()
 
     # -- what readers see ------------------------------------------------------------------------------------------
 
@@ -144,11 +145,25 @@ class Store(Generic[T]):
         try:
             step = self._tell(Started())
             while step is not None:
-                await asyncio.sleep(step.after_seconds)
+                await self._pause(step.after_seconds)
                 step = await (self._list(step) if isinstance(step, List) else self._watch(step))
             raise AssertionError("the reflector did not say what to do next")
         finally:
             self._is_running = False
+
+    def hurry(self) -> None:
+        """Somebody knows that the server may answer now: do at once what was put off after an error."""
+        if self._core.problem is not None:
+            self._hurry.set()
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._hurry.clear()
 
     async def _list(self, step: List) -> List | Watch | None:
         try:

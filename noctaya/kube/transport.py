@@ -21,7 +21,15 @@ from yarl import URL
 
 from noctaya.kube.config import ClusterConfig
 from noctaya.kube.credentials import Credentials, credentials_for
-from noctaya.kube.errors import Call, ConfigError, KubeError, Unauthorized, Unavailable, from_response
+from noctaya.kube.errors import (
+    Call,
+    ConfigError,
+    Forbidden,
+    KubeError,
+    Unauthorized,
+    Unavailable,
+    from_response,
+)
 from noctaya.kube.tls import Tls
 
 _CONNECT_SECONDS = 5.0
@@ -44,6 +52,8 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
         self._generation = 0
+        self.refusals = 0
+        """Calls that were answered Forbidden."""
         self._tls: Tls | None = None
         self._credentials: Credentials | None = None
 
@@ -214,6 +224,7 @@ class Transport:
                 tls.refresh()
                 if has_new_header or tls.generation != generation:
                     continue
+            self.refusals += isinstance(error, Forbidden)
             raise error
 
 

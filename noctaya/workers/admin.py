@@ -62,9 +62,13 @@ def admin_app(
 
 def _is_loopback(remote: str | None) -> bool:
     try:
-        return ipaddress.ip_address(remote or "").is_loopback
+        address = ipaddress.ip_address(remote or "")
     except ValueError:
         return False
+    mapped = getattr(
+        address, "ipv4_mapped", None
+    )  # a dual-stack listener shows 127.0.0.1 as ::ffff:127.0.0.1
+    return (mapped or address).is_loopback
 
 
 def _json(body: Any, *, status: int = 200) -> web.Response:

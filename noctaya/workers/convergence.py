@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from noctaya.api.conditions import ConditionType, Reason
 from noctaya.api.names import shard_of
 from noctaya.kube import Resource, Store
-from noctaya.kube.errors import KindNotServed, KubeError
+from noctaya.kube.errors import Forbidden, KindNotServed, KubeError
 from noctaya.kube.objects import Object, condition
 from noctaya.kube.resources import DEPLOYMENTS, PVCS, SCALEDOBJECTS, SERVICES
 from noctaya.leader.tenure import HIGHEST_CLAIM
@@ -36,10 +36,12 @@ from noctaya.workers.status_writer import StatusWriter
 from noctaya.workers.stores import Stores
 
 WORLD_ERRORS_THAT_SHOW = 3
-"""So many in a row stand in the conditions; fewer are nobody's business."""
+"""So many in a row stand in the conditions; fewer are nobody's business. A refusal is: it does not pass by itself."""
 KEDA_PATIENCE_SECONDS = 60.0
 GATEWAY_PATIENCE_SECONDS = 30.0
 DELETION_RETRY_SECONDS = 1.0
+TAKEN_NAME_RETRY_SECONDS = 15.0
+"""Nothing tells when somebody else's object goes away: it is not watched."""
 NO_GATEWAY = "NoGatewayReady"
 _GATEWAYS = "gateways"
 _KEDA = "keda"
@@ -189,6 +191,8 @@ class Convergence:
                 # The CRD went away and the store has not heard of it yet; it tells when KEDA is back.
             except SpecProblem as problem:
                 run.failure = Failure(problem.reason, problem.message)
+                if problem.reason == Reason.NAME_CONFLICT:
+                    run.again(TAKEN_NAME_RETRY_SECONDS)
                 if child is children.scaled_object:
                     run.autoscaling_failure = problem.message
                 if not child.is_created_once:
@@ -197,7 +201,7 @@ class Convergence:
                 run.again(DELETION_RETRY_SECONDS)
             except KubeError as error:
                 run.world_error = error
-                if world_errors >= WORLD_ERRORS_THAT_SHOW:
+                if world_errors >= WORLD_ERRORS_THAT_SHOW or isinstance(error, Forbidden):
                     run.failure = Failure(child.failure, str(error))
                     if child is children.scaled_object:
                         run.autoscaling_failure = str(error)

@@ -7,6 +7,8 @@ Invariants:
 - A gateway leaves the sum by `Bye`, or when the API says that its container ended or its pod is gone and no stream of it is
   open; never by age. Of a pod that the API has never shown, only a closed stream and `unlisted_linger` can tell.
 - While unknown, a service's demand is at least what it was when it was last known in this tenure.
+- Two processes that share a pod's name cannot be told from a restart until the replaced one speaks again. From then on demand
+  is unknown, since one of the two is not counted, and its wakes count all the same.
 
 Fails towards keeping a model awake. Per service it is max(sum of pending, 1 if any activation lease runs): leases do not add
 up to replicas.
@@ -22,6 +24,8 @@ from noctaya.workers.gateways import GatewayContainer, Phase, PodName
 
 RETIRED_BOOTS = 8
 """How many replaced boot ids of a pod are remembered, so that a late message of one is not taken for a new process."""
+LAST_WORDS_SECONDS = 3.0
+"""What a replaced process said before its end is read by then; gateways report every 2 s, so a live one is heard soon after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class Member:
     """One gateway pod: its current process and what that said."""
 
     boot_id: str
+    since: float
     sequence: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
     full_at: float = float("-inf")
@@ -109,6 +114,8 @@ class DemandBook:
         self._dismissed: dict[PodName, str] = {}
         self._is_followed = True
         self._risen: set[str] = set()
+        self._shadowed_at: dict[PodName, float] = {}
+        """When a process was last heard that another one of the same pod's name had replaced long before."""
 
     # -- what happens ------------------------------------------------------------------------------------------------
 
@@ -122,10 +129,11 @@ class DemandBook:
         self._remember(now)
         member = self._members.get(pod)
         if member is not None and boot_id in member.retired:
+            self._is_shadowed(pod, boot_id, now)
             return []
         edges: list[Edge] = []
         if member is None or member.boot_id != boot_id:
-            fresh = Member(boot_id)
+            fresh = Member(boot_id, now)
             if member is not None:
                 fresh.retired.extend([*member.retired, member.boot_id])
             edges = self._swap(pod, fresh, now)
@@ -165,6 +173,7 @@ class DemandBook:
         """A full report: a service that it leaves out has no demand there. None: it was not newer, or of a former process."""
         member = self._current(pod, boot_id, sequence)
         if member is None:
+            self._is_shadowed(pod, boot_id, now)
             return None
         self._remember(now)
         member.sequence = sequence
@@ -180,10 +189,15 @@ class DemandBook:
     ) -> list[Edge] | None:
         """One service's demand rose; it never lowers. None: it was not newer, or of a former process."""
         member = self._current(pod, boot_id, sequence)
-        if member is None:
+        if member is None and self._is_shadowed(pod, boot_id, now):
+            member = self._members[
+                pod
+            ]  # its request waits, whoever else has its name; the next full report ends this share
+        elif member is None:
             return None
+        else:
+            member.sequence = sequence
         self._remember(now)
-        member.sequence = sequence
         old = member.shares.get(key, Share(0))
         raised = Share(max(old.pending, share.pending), max(old.lease_until, share.lease_until))
         edges = self._replace(member, {**member.shares, key: raised}, now)
@@ -209,6 +223,8 @@ class DemandBook:
             del self._instance_since[pod]
         for pod in self._dismissed.keys() - containers.keys():
             del self._dismissed[pod]
+        for pod in [pod for pod, at in self._shadowed_at.items() if now - at >= self.stale_after]:
+            del self._shadowed_at[pod]
         edges = self._sweep(now)
         self._remember(now)
         return edges
@@ -265,7 +281,12 @@ class DemandBook:
         if not running and now - self._since < self.stale_after:
             # No gateway in sight so soon after a start: one outside the API's view gets the time to come back.
             return None
-        return ["/".join(pod) for pod in running if not self._is_fresh(pod, now)]
+        silent = ["/".join(pod) for pod in running if not self._is_fresh(pod, now)]
+        return silent + [name for name in self.shadowed(now) if name not in silent]
+
+    def shadowed(self, now: float) -> list[str]:
+        """Pods whose name more than one live process uses: only the newest of them is counted."""
+        return ["/".join(pod) for pod, at in self._shadowed_at.items() if now - at < self.stale_after]
 
     def active(self, now: float) -> dict[str, int]:
         """Every service with demand that was told, for metrics and people."""
@@ -284,6 +305,15 @@ class DemandBook:
         if member is None or member.boot_id != boot_id or sequence <= member.sequence:
             return None
         return member
+
+    def _is_shadowed(self, pod: PodName, boot_id: str, now: float) -> bool:
+        """Whether a live process speaks that another one of its name has replaced; noted if so."""
+        member = self._members.get(pod)
+        if member is None or boot_id not in member.retired or now - member.since < LAST_WORDS_SECONDS:
+            return False
+        self._remember(now)
+        self._shadowed_at[pod] = now
+        return True
 
     def _is_fresh(self, pod: PodName, now: float) -> bool:
         member = self._members.get(pod)

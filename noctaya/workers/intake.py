@@ -22,7 +22,7 @@ from noctaya.workers.gateways import PodName, gateway_containers
 from noctaya.workers.objects import service_key, split_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Push, Pushes
-from noctaya.workers.recency import Recency
+from noctaya.workers.recency import LONGEST_HOLD_SECONDS, Recency
 from noctaya.workers.wakes import WakeLog
 
 log = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class Intake:
         self._push = push
         self._clock = clock
         self._owned_epoch = 0
+        self._shadowed: list[str] = []
 
     # -- the link ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +116,11 @@ class Intake:
         for key in self.book.active(now):
             self._push(self._pushes.rose(key, now))
 
+    def is_in_use(self, key: str) -> bool:
+        """Somebody uses the service, or did in the last ten minutes: what its callers may do must be up to date."""
+        now = self._clock()
+        return self.book.seen(key, now) > 0 or self.recency.is_recent(key, now, LONGEST_HOLD_SECONDS)
+
     def slept(self, key: str) -> None:
         """Its replicas went to none. A request that came as they did needs another `true`: its edge is past."""
         now = self._clock()
@@ -131,6 +137,7 @@ class Intake:
             self.book.follow(gateways.problem is None, self._clock())
             self._act(self.book.sweep(self._clock()))
             self._watch_knowledge()
+            self._watch_names()
 
     def _observe(self, gateways: Store[Pod]) -> None:
         self._act(self.book.observe(gateway_containers(gateways.items()), self._clock()))
@@ -147,6 +154,15 @@ class Intake:
                 "demand is not known: nothing scales down",
                 extra=context(silent=self.book.silent_gateways(now)),
             )
+
+    def _watch_names(self) -> None:
+        shadowed = self.book.shadowed(self._clock())
+        if set(shadowed) - set(self._shadowed):
+            log.error(
+                "gateways share a pod's name: only the newest is counted, nothing scales down",
+                extra=context(pods=",".join(shadowed), setting="NOCTAYA_POD__NAME"),
+            )
+        self._shadowed = shadowed
 
     # -- how ---------------------------------------------------------------------------------------------------------
 

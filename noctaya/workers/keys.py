@@ -1,9 +1,9 @@
 """Client keys: from Secrets to digests, so that no key leaves a worker and none is kept in it.
 
 A Secret is digested while it is decoded; only HMAC-SHA256 digests under the fleet's own secret stay. Secrets labelled
-`serving.noctaya.io/client-keys=true` are watched; others are read every `busy_seconds` while their service has traffic and
-every `idle_seconds` while not. Fails closed: a Secret or entry that is not there yields no digest, and a service that asks
-for a key lets nobody in. A read that gets no answer keeps what was known.
+`serving.noctaya.io/client-keys=true` are watched; others are read every `busy_seconds` while their service is in use or was
+lately, and every `idle_seconds` else. Fails closed: a Secret or entry that is not there yields no digest, and a service that
+asks for a key lets nobody in. A read that gets no answer keeps what was known.
 """
 
 from __future__ import annotations
@@ -111,6 +111,7 @@ class KeyRing:
         self._wanted = wanted
         self._on_change = on_change
         self._busy_seconds = busy_seconds
+        self._look_seconds = busy_seconds / 3
         self._idle_seconds = idle_seconds
         self._clock = clock
         self._read: dict[SecretName, ClientKeys | None] = {}
@@ -139,7 +140,7 @@ class KeyRing:
                 await self._read_due()
                 self.loaded.set()
                 try:
-                    async with asyncio.timeout(self._busy_seconds / 3):
+                    async with asyncio.timeout(self._look_seconds):
                         await self._nudge.wait()
                 except TimeoutError:
                     continue
@@ -163,7 +164,8 @@ class KeyRing:
             name
             for name, is_busy in wanted.items()
             if self.watched.get(*name) is None
-            and now - self._read_at.get(name, float("-inf"))
+            # What would be too old at the next look is read now: a key that was taken away works no longer than promised.
+            and now + self._look_seconds - self._read_at.get(name, float("-inf"))
             >= (self._busy_seconds if is_busy or self._read.get(name) is None else self._idle_seconds)
         ]
         slots = asyncio.Semaphore(READERS)

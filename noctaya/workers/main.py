@@ -1,13 +1,12 @@
-"""The process: settings in, exit code out; signals, the loop, and the first words with the API server.
+"""The process: settings in, exit code out; signals, the loop, and what runs from the first moment to the last.
 
-SIGTERM and SIGINT drain; a second one ends at once. An API server that does not answer yet is waited for, everything else
-that is wrong at the start ends the process with one sentence.
+SIGTERM and SIGINT drain; a second one ends at once. What is wrong with the cluster is waited for, and the admin port tells it
+meanwhile; a setting or a fleet that this worker must not join ends the process with one sentence.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -15,19 +14,20 @@ from collections.abc import Callable
 import uvloop
 
 from noctaya import __version__
+from noctaya.errors import NoctayaError
 from noctaya.kube import Client, ClusterConfig
-from noctaya.kube.errors import TooManyRequests, Unavailable
 from noctaya.leader import Timing
-from noctaya.telemetry import context
-from noctaya.workers.keys import fleet_secret
-from noctaya.workers.listening import refuse_taken
-from noctaya.workers.ownership import found_fleet
+from noctaya.workers.admin import admin_app
+from noctaya.workers.announcer import Announcer
+from noctaya.workers.introduction import Introduction
+from noctaya.workers.listening import listening, refuse_taken
+from noctaya.workers.metrics import waiting_registry
+from noctaya.workers.problems import Problems
 from noctaya.workers.settings import WorkerSettings
+from noctaya.workers.surroundings import Surroundings
 from noctaya.workers.worker import Worker
 
 log = logging.getLogger(__name__)
-
-RETRY_SECONDS = 1.0
 
 
 def run(settings: WorkerSettings) -> int:
@@ -66,7 +66,7 @@ async def serve(
     Raises:
         PortInUse: by name and setting.
         ShardMapMismatch, FleetKeyInvalid, TenureRefused: this worker must not run as it is.
-        KubeError: the API server refuses what every worker needs.
+        ConfigError: there is no way to an API server.
     """
     tenure = settings.tenure
     Timing(tenure.renew_every_seconds, tenure.self_deadline_seconds, tenure.fence_after_seconds)
@@ -76,26 +76,44 @@ async def serve(
     config = ClusterConfig.load(settings.kube.kubeconfig, settings.kube.context)
     agent = f"noctaya-worker/{__version__}"
     async with Client(config, user_agent=agent) as client, Client(config, user_agent=agent) as lease_client:
-        worker = await _introduce(settings, client, lease_client, stop)
-        if worker is None:
-            return
-        await worker.run(stop, started)
+        pod = settings.pod
+        problems = Problems()
+        surroundings = Surroundings(client, lease_client, own_namespace=pod.namespace)
+        problems.add(surroundings.problems)
+        announcer = Announcer(client, problems, namespace=pod.namespace, pod=pod.name, uid=pod.uid)
+        failure: NoctayaError | None = None
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(surroundings.run()), group.create_task(announcer.run())]
+            try:
+                await _serve(settings, client, lease_client, problems, surroundings, stop, started)
+            except NoctayaError as error:
+                failure = error  # raised below as it is, not as a member of a group
+            finally:
+                for task in beside:
+                    task.cancel()
+        if failure is not None:
+            raise failure
 
 
-async def _introduce(
-    settings: WorkerSettings, client: Client, lease_client: Client, stop: asyncio.Event
-) -> Worker | None:
-    """Read what the fleet has agreed on; None when told to stop before the API server answered."""
-    namespace = settings.pod.namespace
-    while not stop.is_set():
-        try:
-            fleet, is_founder = await found_fleet(client, namespace)
-            secret = await fleet_secret(client, namespace)
-        except (Unavailable, TooManyRequests) as error:
-            log.warning("waiting for the API server", extra=context(error=error))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS):
-                    await stop.wait()
-            continue
-        return Worker(settings, client, lease_client, fleet=fleet, is_founder=is_founder, secret=secret)
-    return None
+async def _serve(
+    settings: WorkerSettings,
+    client: Client,
+    lease_client: Client,
+    problems: Problems,
+    surroundings: Surroundings,
+    stop: asyncio.Event,
+    started: Callable[[Worker], None],
+) -> None:
+    introduction = Introduction(client, settings.pod.namespace)
+    problems.add(introduction.problems)
+    waiting = admin_app(
+        is_synced=lambda: False, problems=problems, metrics=waiting_registry(problems), views={}
+    )
+    admin = settings.admin
+    async with listening(waiting, "admin port", admin.host, admin.port, "NOCTAYA_ADMIN__PORT"):
+        fleet = await introduction.fleet(stop)
+    if fleet is None:
+        return
+    worker = Worker(settings, client, lease_client, fleet=fleet, problems=problems)
+    surroundings.subscribe(worker.rights_changed)
+    await worker.run(stop, started)

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from noctaya.kube.clock import boottime
 from noctaya.workers.permission import Permission
+from noctaya.workers.problems import Problems
 from noctaya.workers.views import Parts
 
 MAX_SERVICES: Final = 200
@@ -113,12 +114,18 @@ class WorkerCollector(Collector):
         yield _gauge(
             "noctaya_worker_scaledobjects", "ScaledObjects of ours.", len(parts.stores.scaledobjects)
         )
-        family = GaugeMetricFamily(
-            "noctaya_worker_problem", "1 for every present problem.", labels=("problem",)
-        )
-        for problem in parts.problems.current():
-            family.add_metric((problem.name,), 1)
-        yield family
+        yield _problems(parts.problems)
+
+
+class ProblemCollector(Collector):
+    """What a worker that has not begun yet can tell."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+
+    def collect(self) -> Iterator[Metric]:
+        """The problems."""
+        yield _problems(self._problems)
 
 
 def registry(parts: Parts) -> CollectorRegistry:
@@ -126,6 +133,20 @@ def registry(parts: Parts) -> CollectorRegistry:
     made = CollectorRegistry()
     made.register(WorkerCollector(parts))
     return made
+
+
+def waiting_registry(problems: Problems) -> CollectorRegistry:
+    """The registry of a worker that waits for its fleet."""
+    made = CollectorRegistry()
+    made.register(ProblemCollector(problems))
+    return made
+
+
+def _problems(problems: Problems) -> Metric:
+    family = GaugeMetricFamily("noctaya_worker_problem", "1 for every present problem.", labels=("problem",))
+    for problem in problems.current():
+        family.add_metric((problem.name,), 1)
+    return family
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from noctaya.kube import Store
-from noctaya.kube.errors import Forbidden, KindNotServed, KubeError
+from noctaya.api.names import GROUP
+from noctaya.kube import Resource, Store
+from noctaya.kube.errors import Forbidden, KindNotServed, KubeError, Unauthorized
 
 
 class Problem(NamedTuple):
@@ -53,13 +54,26 @@ def store_problems(stores: Iterable[Store[Any]], *, keda: Store[Any]) -> Iterato
             continue
         elif isinstance(error, KindNotServed):
             yield Problem(
-                f"{kind}NotServed", f"{store.resource.full_name} is not served: apply deploy/kustomize/crd."
+                f"{kind}NotServed",
+                f"{store.resource.full_name} is not served by this API server. {_missing_kind(store.resource)} This worker "
+                "goes on by itself.",
             )
         elif isinstance(error, Forbidden):
             yield Problem(f"{kind}Forbidden", str(error))
+        elif isinstance(error, Unauthorized):
+            yield Problem(
+                "CredentialsRefused",
+                f"the API server does not accept this worker's credentials: {error}. Look at its ServiceAccount and token.",
+            )
         else:
             yield _unreachable(error)
 
 
 def _unreachable(error: KubeError) -> Problem:
     return Problem("APIServerUnreachable", f"the API server does not answer: {error}")
+
+
+def _missing_kind(resource: Resource) -> str:
+    if resource.group == GROUP:
+        return "Its CustomResourceDefinition is missing: apply deploy/kustomize/crd."
+    return "Every Kubernetes has it: look at the API server's version and aggregation."

@@ -14,9 +14,10 @@ from noctaya.api.inferenceruntime import InferenceRuntimeSpec
 from noctaya.api.llmservice import LLMServiceSpec
 from noctaya.api.names import LABEL_RUNTIME, SHARD_COUNT
 from noctaya.kube import Change
-from noctaya.kube.objects import Pod
+from noctaya.kube.objects import Deployment, Pod
 from noctaya.telemetry import context
 from noctaya.workers.claims import Claims
+from noctaya.workers.doomed import Doomed
 from noctaya.workers.errors import SpecProblem
 from noctaya.workers.keys import KeyRing, SecretName
 from noctaya.workers.objects import InferenceRuntime, LLMService, references, service_key, split_key
@@ -54,6 +55,7 @@ class Publisher:
         self._on_routes = on_routes
         self._on_conflicts = on_conflicts
         self._key_secrets: dict[str, SecretName] = {}
+        self._doomed = Doomed()
         self._dirty: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -73,6 +75,7 @@ class Publisher:
         self._stores.services.subscribe(self._service_changed)
         self._stores.runtimes.subscribe(self._runtime_changed)
         self._stores.pods.subscribe(self._pod_changed)
+        self._stores.deployments.subscribe(self._deployment_changed)
         async with asyncio.TaskGroup() as group:
             if self.keys is not None:
                 group.create_task(self.keys.run())
@@ -129,6 +132,16 @@ class Publisher:
     def _pod_changed(self, change: Change[Pod]) -> None:
         self._mark(owning_service(change.subject))
 
+    def _deployment_changed(self, change: Change[Deployment]) -> None:
+        if (new := change.new) is None:
+            return
+        key = service_key(new.namespace, new.name)
+        if self._doomed.wanted(key, new.spec.replicas, self._pod_uids(key)):
+            self._mark([key])
+
+    def _pod_uids(self, key: str) -> list[str]:
+        return [pod.uid for pod in self._stores.pods.by_index("service", key)]
+
     def _declare(self, service: LLMService) -> set[str]:
         spec = self._spec(service)
         rank = (service.metadata.creation_timestamp or "", service.uid)
@@ -155,11 +168,13 @@ class Publisher:
     def _enter(self, key: str) -> int | None:
         service = self._stores.services.get(*split_key(key))
         if service is None:
+            self._doomed.forget(key)
             return self.book.remove(key)
         spec = self._spec(service)
         pods = self._stores.pods.by_index("service", key)
         runtime = self._runtime(service, pods) if spec else None
-        return self.book.put(route_of(service, spec, runtime, pods, self._access(service, spec)))
+        doomed = self._doomed.among(key, self._pod_uids(key))
+        return self.book.put(route_of(service, spec, runtime, pods, self._access(service, spec), doomed))
 
     def _access(self, service: LLMService, spec: LLMServiceSpec | None) -> Access:
         digests = None

@@ -108,7 +108,7 @@ class KeyQueue:
     def finish(
         self, key: str, outcome: Outcome, now: float, again_after_seconds: float | None = None
     ) -> None:
-        """`key`, taken before, ended with `outcome`; `again_after_seconds` asks for a later run after DONE.
+        """`key`, taken before, ended with `outcome`; `again_after_seconds` asks for another run, sooner than the outcome does.
 
         Raises KeyError for a key that is not in flight.
         """
@@ -120,7 +120,8 @@ class KeyQueue:
         else:
             self._failures.pop(key, None)
             if outcome is Outcome.USER_ERROR:
-                again_after_seconds = USER_ERROR_SECONDS * (0.9 + 0.2 * self._random())
+                slowly = USER_ERROR_SECONDS * (0.9 + 0.2 * self._random())
+                again_after_seconds = min(slowly, again_after_seconds or slowly)
         asked = self._again.pop(key, None)
         if asked is not None:
             self._put(key, *asked)

@@ -6,7 +6,7 @@ knows that it exists and why it does not serve, instead of answering that there 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,8 +47,10 @@ def route_of(
     runtime: InferenceRuntimeSpec | None,
     pods: Iterable[Pod],
     access: Access,
+    doomed: Collection[str] = (),
 ) -> control.Service:
-    """The service as gateways know it. `spec` is None when it is invalid, `runtime` when none could be chosen."""
+    """The service as gateways know it. `spec` is None when it is invalid, `runtime` when none could be chosen; `doomed` are
+    uids of pods that are about to be deleted (`doomed.py`)."""
     degraded = condition(service.status.conditions, "Degraded")
     route = control.Service(
         namespace=service.namespace,
@@ -73,7 +75,7 @@ def route_of(
         route.health_path = health_path(runtime)
         route.http_keep_alive = runtime.http.keep_alive if runtime.http else True
         route.inference_paths.extend(runtime.http.paths if runtime.http else ())
-        route.endpoints.extend(endpoints(pods, runtime.container.port.container_port))
+        route.endpoints.extend(endpoints(pods, runtime.container.port.container_port, doomed))
     return route
 
 
@@ -89,7 +91,7 @@ def _tell_endpoint(route: control.Service, spec: LLMServiceSpec) -> None:
     route.heartbeat_mode = _HEARTBEAT[cold.heartbeat_mode]
 
 
-def endpoints(pods: Iterable[Pod], port: int) -> list[control.Endpoint]:
+def endpoints(pods: Iterable[Pod], port: int, doomed: Collection[str] = ()) -> list[control.Endpoint]:
     """The backend pods that have an address, in the order of their names. Not-ready ones too: the gateway probes itself."""
     return [
         control.Endpoint(
@@ -98,7 +100,7 @@ def endpoints(pods: Iterable[Pod], port: int) -> list[control.Endpoint]:
             pod=pod.name,
             pod_uid=pod.uid,
             ready=pod.is_ready,
-            terminating=pod.metadata.is_deleting,
+            terminating=pod.metadata.is_deleting or pod.uid in doomed,
         )
         for pod in sorted(pods, key=lambda pod: pod.name)
         if _is_backend(pod)

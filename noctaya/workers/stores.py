@@ -102,6 +102,11 @@ class Stores:
             for store in self:
                 group.create_task(store.run())
 
+    def hurry(self) -> None:
+        """A right came back: what was refused is asked for again."""
+        for store in self:
+            store.hurry()
+
     @property
     def is_settled(self) -> bool:
         """Whether every kind has been listed once, or is known not to be served (KEDA's alone may be missing)."""

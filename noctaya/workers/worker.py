@@ -25,6 +25,7 @@ from noctaya.workers.admin import admin_app
 from noctaya.workers.claims import Claims
 from noctaya.workers.demand import DemandBook
 from noctaya.workers.intake import ALERT_SECONDS, Intake
+from noctaya.workers.introduction import KnownFleet
 from noctaya.workers.keys import KeyRing, SecretName
 from noctaya.workers.link import ControlLink, FleetFacts
 from noctaya.workers.listening import bind, listening
@@ -53,7 +54,7 @@ STOP_GRACE_SECONDS = 0.5
 
 
 class Worker:
-    """The parts of one worker process. `fleet`, `is_founder` and `secret` were read from the cluster before."""
+    """The parts of one worker process. `fleet` was read from the cluster before; `problems` gets this worker's too."""
 
     def __init__(
         self,
@@ -61,9 +62,8 @@ class Worker:
         client: Client,
         lease_client: Client,
         *,
-        fleet: str,
-        is_founder: bool,
-        secret: bytes,
+        fleet: KnownFleet,
+        problems: Problems,
     ) -> None:
         self.settings = settings
         self.ports: dict[str, int] = {}
@@ -76,13 +76,13 @@ class Worker:
         tenure = settings.tenure
         timing = Timing(tenure.renew_every_seconds, tenure.self_deadline_seconds, tenure.fence_after_seconds)
         self.renewal = Renewal(
-            Tenure(identity, timing, is_first=is_founder),
+            Tenure(identity, timing, is_first=fleet.is_founder),
             Leases(lease_client, pod.namespace),
             namespace=pod.namespace,
             name=LEASE,
             on_change=self._ownership_changed,
         )
-        self.ownership = Ownership(self.renewal.tenure, fleet, see_epoch=self.renewal.see_epoch)
+        self.ownership = Ownership(self.renewal.tenure, fleet.id, see_epoch=self.renewal.see_epoch)
         wakes, recency = WakeLog(), Recency()
         pushes, book = Pushes(self._is_served), DemandBook(stale_after=settings.demand.stale_after_seconds)
         self.scaler = ExternalScaler(
@@ -106,13 +106,13 @@ class Worker:
             on_conflicts=self._conflicts_changed,
         )
         self.publisher.keys = self._keys = KeyRing(
-            client, secret, wanted=self._wanted_secrets, on_change=self._keys_changed
+            client, fleet.secret, wanted=self._wanted_secrets, on_change=self._keys_changed
         )
         advertised = settings.control.advertise
         facts = FleetFacts(
-            fleet=fleet,
+            fleet=fleet.id,
             worker=pod.name,
-            key_digest_secret=secret,
+            key_digest_secret=fleet.secret,
             open_namespaces=settings.gateway.open_namespaces,
             workers=((pod.name, advertised),) if advertised else (),
         )
@@ -133,7 +133,7 @@ class Worker:
             ready_to_autoscale=self.probe.ready_to_autoscale,
             conflicts=self.claims.conflicts,
         )
-        self.problems = Problems()
+        self.problems = problems
         self.problems.add(self._problems)
         self._had: tuple[Permission, int] = (Permission.NONE, 0)
 
@@ -224,6 +224,12 @@ class Worker:
         """Whether everything has been listed once and the routes are whole."""
         return self.stores.is_settled and self.publisher.is_ready
 
+    def rights_changed(self) -> None:
+        """This worker may do what it was refused, or the other way round."""
+        self.stores.hurry()
+        self._keys.watched.hurry()
+        self.reconciler.enqueue_all()
+
     # -- who hears what ----------------------------------------------------------------------------------------------
 
     def _ownership_changed(self) -> None:
@@ -264,9 +270,9 @@ class Worker:
         self.reconciler.secret_changed(namespace, name)
 
     def _wanted_secrets(self) -> Mapping[SecretName, bool]:
-        now, wanted = boottime(), dict[SecretName, bool]()
+        wanted = dict[SecretName, bool]()
         for key, secret in self.publisher.key_secrets().items():
-            wanted[secret] = wanted.get(secret, False) or self.intake.book.seen(key, now) > 0
+            wanted[secret] = wanted.get(secret, False) or self.intake.is_in_use(key)
         return wanted
 
     def _is_known(self, key: str) -> bool | None:
@@ -288,6 +294,18 @@ class Worker:
             yield Problem(
                 "TenureUnrenewed",
                 f"the Lease {LEASE} cannot be renewed ({self.renewal.problem}): nothing is scaled down, nothing is changed.",
+            )
+        elif self.ownership.permission(0) is Permission.NONE and self.renewal.problem is not None:
+            yield Problem(
+                "TenureUnattained",
+                f"this worker cannot get the Lease {LEASE} ({self.renewal.problem}): it changes nothing and answers KEDA nothing. "
+                "It goes on trying.",
+            )
+        if shadowed := self.intake.book.shadowed(boottime()):
+            yield Problem(
+                "GatewayNameTaken",
+                f"more than one gateway process calls itself {', '.join(shadowed)}: only the newest is counted, so nothing is "
+                "scaled down. Give each its pod's name (NOCTAYA_POD__NAME, NOCTAYA_POD__NAMESPACE), as deploy/kustomize does.",
             )
         since = self.intake.unknown_since
         if since is not None and boottime() - since > ALERT_SECONDS:

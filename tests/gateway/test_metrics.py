@@ -1,7 +1,10 @@
 """Metrics: the names that dashboards know, and never more series than services with traffic, two hundred at most."""
 
 import aiohttp
+from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import HTTPForbidden
 
+from noctaya.gateway import admin
 from noctaya.gateway.metrics import IDLE_SECONDS, MAX_SERVICES, Metrics
 from tests.gateway.fake_engine import fake_engine
 from tests.gateway.fake_worker import fake_worker
@@ -67,3 +70,21 @@ async def test_a_refusal_counts_for_the_service_that_the_body_names() -> None:
                 assert answer.status == 413
             _, told = await running.admin("/metrics")
     assert 'noctaya_gateway_requests_total{code="413",namespace="ai",service="tiny"} 1.0' in told
+
+
+async def test_a_look_inside_is_for_loopback_only() -> None:
+    app = admin.build(Metrics(lambda: 0.0), lambda: (True, []), lambda: {"services": {}})
+
+    async def status(path: str, remote: str) -> int:
+        request = make_mocked_request("GET", path, app=app).clone(remote=remote)
+        match = await app.router.resolve(request)
+        try:
+            return (await match.handler(request)).status
+        except HTTPForbidden as refused:
+            return refused.status
+
+    for remote in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
+        assert await status("/debug/queue", remote) == 200
+    for remote in ("10.244.0.7", "::ffff:10.244.0.7", "fd00::7", ""):
+        assert await status("/debug/queue", remote) == 403
+        assert await status("/readyz", remote) == 200

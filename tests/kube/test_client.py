@@ -237,7 +237,9 @@ async def test_an_invalid_object_names_its_fields(server: FakeServer, client: Cl
 
 async def test_a_refusal_by_rbac_names_verb_and_resource(server: FakeServer, client: Client) -> None:
     async def forbidden(_: web.Request) -> web.Response:
-        return status(403, "Forbidden", "nodes is forbidden")
+        return status(
+            403, "Forbidden", 'nodes is forbidden: User "w" cannot list resource "nodes" in API group ""'
+        )
 
     server.next(forbidden)
     with pytest.raises(Forbidden, match="not allowed to list nodes"):

@@ -26,12 +26,19 @@ class Exchange:
     """One request and its answer."""
 
     def __init__(
-        self, transport: asyncio.Transport, writable: asyncio.Event, method: str, target: str, body: bytes
+        self,
+        transport: asyncio.Transport,
+        writable: asyncio.Event,
+        method: str,
+        target: str,
+        headers: dict[str, str],
+        body: bytes,
     ) -> None:
         path, _, query = target.partition("?")
         self.method = method
         self.path = path
         self.query = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
+        self.headers = headers
         self.body = body
         self._transport = transport
         self._writable = writable
@@ -91,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._parser: Any = None
         self._task: asyncio.Task[None] | None = None
         self._target = b""
+        self._headers: dict[str, str] = {}
         self._body = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,10 +128,14 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._target = b""
+        self._headers = {}
         self._body = bytearray()
 
     def on_url(self, url: bytes) -> None:
         self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
         self._body += body
@@ -138,7 +150,9 @@ class Connection(asyncio.Protocol):
         transport.pause_reading() if self._task is not None else None
         method = self._parser.get_method().decode()
         keeps = self._parser.should_keep_alive()
-        exchange = Exchange(transport, self._writable, method, self._target.decode(), bytes(self._body))
+        exchange = Exchange(
+            transport, self._writable, method, self._target.decode(), self._headers, bytes(self._body)
+        )
         self._task = asyncio.get_running_loop().create_task(self._serve(exchange, keeps, self._task))
 
     async def _serve(self, exchange: Exchange, keeps: bool, before: asyncio.Task[None] | None) -> None:

@@ -8,14 +8,16 @@
 | `POST /v1/chat/completions`, `/v1/completions` | answers with "token0 token1 …"; streams when asked; `?tokens=N` overrides the number |
 | `GET /v1/models` | the one model |
 | `GET /metrics` | `vllm:` gauges that `/control` sets |
-| `POST /control` | `waiting`, `running`, `kv_cache` (0..1), `healthy`, `cut_after` (break streams after N tokens; null: off) |
-| `GET /stats` | completions `started`, `completed`, `aborted`, `running`, and `seconds` since the start |
+| `POST /control` | `waiting`, `running`, `kv_cache` (0..1), `healthy`, `cut_after` (break streams after N tokens; null: off), `finish` (streams end well with their next token) |
+| `GET /stats` | completions `started`, `completed`, `aborted`, `running`, `authorized` (came with an Authorization header), and `seconds` since the start |
 
-Every flag can be an environment variable: `SCRIPTED_TOKEN_COUNT` for `--token-count`.
+After SIGTERM it takes no new connection and ends when its running answers have, `--drain` later at the latest: at once by
+default, as engines do that know no grace. Every flag can be an environment variable: `SCRIPTED_TOKEN_COUNT` for `--token-count`.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -45,9 +47,11 @@ class Script:
     kv_cache: float = 0
     is_healthy: bool = True
     cut_after: int | None = None
+    is_finishing: bool = False
     started: int = 0
     completed: int = 0
     aborted: int = 0
+    authorized: int = 0
 
     @property
     def running(self) -> int:
@@ -60,6 +64,9 @@ class ScriptedEngine:
 
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.idle = asyncio.Event()
+        """No completion is in work."""
+        self.idle.set()
 
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one request."""
@@ -103,6 +110,7 @@ class ScriptedEngine:
                 "completed": script.completed,
                 "aborted": script.aborted,
                 "running": script.running,
+                "authorized": script.authorized,
                 "seconds": round(time.monotonic() - script.started_at, 3),
                 "pid": os.getpid(),
             }
@@ -122,6 +130,7 @@ class ScriptedEngine:
         script.kv_cache = min(1, max(0, wanted.get("kv_cache", script.kv_cache)))
         script.is_healthy = wanted.get("healthy", script.is_healthy)
         script.cut_after = wanted.get("cut_after", script.cut_after)
+        script.is_finishing = wanted.get("finish", script.is_finishing)
         exchange.send_json({"ok": True})
 
     async def _complete(self, exchange: Exchange) -> None:
@@ -136,6 +145,8 @@ class ScriptedEngine:
             exchange.send_json(error("loading model"), 503)
             return
         self.script.started += 1
+        self.idle.clear()
+        self.script.authorized += "authorization" in exchange.headers
         is_done = False
         try:
             if request.get("stream"):
@@ -149,6 +160,8 @@ class ScriptedEngine:
                 self.script.completed += 1
             else:
                 self.script.aborted += 1
+            if not self.script.running:
+                self.idle.set()
 
     async def _stream(self, exchange: Exchange, request: dict[str, Any], count: int) -> bool:
         exchange.start_events()
@@ -157,9 +170,10 @@ class ScriptedEngine:
                 exchange.cut()
                 return False
             await asyncio.sleep(self.script.token_delay_seconds)
-            await exchange.send_event(
-                json.dumps(self._chunk(exchange.path, request, number, number == count - 1))
-            )
+            is_last = number == count - 1 or self.script.is_finishing
+            await exchange.send_event(json.dumps(self._chunk(exchange.path, request, number, is_last)))
+            if is_last:
+                break
         if (request.get("stream_options") or {}).get("include_usage"):
             usage = {**self._frame(exchange.path, request, ".chunk"), "choices": [], "usage": usage_of(count)}
             await exchange.send_event(json.dumps(usage))
@@ -228,6 +242,7 @@ def parser() -> argparse.ArgumentParser:
     add("--startup-delay", "0s", "until /health is good")
     add("--token-count", "1", "tokens of an answer")
     add("--token-delay", "50ms", "before each token")
+    add("--drain", "0s", "how long running answers may go on after SIGTERM")
     return arguments
 
 
@@ -235,6 +250,7 @@ async def serve(options: argparse.Namespace) -> None:
     """Until SIGTERM or SIGINT."""
     loop = asyncio.get_running_loop()
     now = time.monotonic()
+    drain_seconds = Duration.parse(options.drain).seconds
     script = Script(
         model=options.model,
         ready_at=now + Duration.parse(options.startup_delay).seconds,
@@ -251,6 +267,9 @@ async def serve(options: argparse.Namespace) -> None:
     say(f"listening on http://{host}:{port}")
     await ended.wait()
     server.close()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(drain_seconds):
+            await engine.idle.wait()
 
 
 def say(text: str, stream: TextIO = sys.stdout) -> None:

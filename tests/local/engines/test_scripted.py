@@ -1,9 +1,13 @@
 """The scripted engine does exactly what it was told, and says what happened."""
 
+import contextlib
 import json
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -126,6 +130,47 @@ def test_a_stream_can_be_cut_in_the_middle(running: tuple[str, int]) -> None:
     assert received.count(b"data: ") == 1
     assert b"[DONE]" not in received
     assert not received.endswith(b"0\r\n\r\n")
+
+
+def test_a_stream_without_end_ends_well_when_told(running: tuple[str, int]) -> None:
+    with socket.create_connection(running, timeout=5.0) as client, client.makefile("rb") as received:
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        head = f"POST /v1/chat/completions?tokens=9999 HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        assert received.readline().startswith(b"HTTP/1.1 200")
+        call(running, "POST", "/control", {"finish": True})
+        frames = [line for line in iter(received.readline, b"0\r\n") if line.startswith(b"data: ")]
+    call(running, "POST", "/control", {"finish": False})
+    assert b'"finish_reason": "stop"' in frames[-2]
+    assert frames[-1] == b"data: [DONE]\n"
+
+
+@pytest.mark.parametrize("grace", ["10s", "0s"])
+def test_after_sigterm_a_running_answer_is_finished_only_when_there_is_grace_for_it(
+    grace: str, eventually: Callable[[Callable[[], bool], float], None]
+) -> None:
+    with engine("scripted", "--token-count", "10", "--token-delay", "30ms", "--drain", grace) as address:
+        pid = call(address, "GET", "/stats")[1]["pid"]
+        body = json.dumps({**CHAT, "stream": True}).encode()
+        with socket.create_connection(address, timeout=5.0) as client:
+            head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+            client.sendall(head.encode() + body)
+            received = client.recv(4096)
+            os.kill(pid, signal.SIGTERM)
+            with contextlib.suppress(ConnectionResetError):
+                while piece := client.recv(4096):
+                    received += piece
+        assert (b"data: [DONE]" in received) == (grace != "0s")
+        eventually(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 5.0)
+
+
+def test_it_tells_how_many_requests_came_with_an_authorization(running: tuple[str, int]) -> None:
+    before = call(running, "GET", "/stats")[1]["authorized"]
+    call(running, "POST", "/v1/chat/completions", CHAT)
+    assert call(running, "GET", "/stats")[1]["authorized"] == before
+    with openai.OpenAI(base_url=f"http://{running[0]}:{running[1]}/v1", api_key="x", max_retries=0) as client:
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
+    assert call(running, "GET", "/stats")[1]["authorized"] == before + 1
 
 
 def test_a_bad_flag_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,3 +233,43 @@ def test_a_gateway_container_is_told_from_what_the_kubelet_reports() -> None:
         is Phase.ENDED
     )
     assert container_of(Pod(metadata=Metadata(name="g0", uid="u"))).phase is Phase.STARTING
+
+
+def shadowed_book() -> DemandBook:
+    """Two processes call themselves G0: b0 reported first, b1 came later, and both are alive."""
+    book = book_with(G0)
+    book.report(G0, "b0", 1, {KEY: Share(2)}, START)
+    book.hello(G0, "b1", 7, START + 1)
+    book.report(G0, "b1", 1, {}, START + 1)
+    return book
+
+
+def test_the_last_words_of_a_process_that_was_replaced_are_no_second_process() -> None:
+    book = shadowed_book()
+    assert book.report(G0, "b0", 2, {KEY: Share(2)}, START + 2) is None
+    assert book.shadowed(START + 2) == []
+    assert book.demand(KEY, START + 2) == Known(0)
+
+
+def test_two_gateways_of_one_name_are_named_and_make_demand_unknown() -> None:
+    book = shadowed_book()
+    book.report(G0, "b1", 2, {}, START + 5)
+    assert book.report(G0, "b0", 3, {KEY: Share(2)}, START + 5) is None
+    assert book.shadowed(START + 5) == ["sys/g0"]
+    assert book.demand(KEY, START + 5) == AtLeast(0)
+    assert book.silent_gateways(START + 5) == ["sys/g0"]
+
+
+def test_a_gateway_whose_name_was_taken_still_wakes_a_model() -> None:
+    book = shadowed_book()
+    assert book.wake(G0, "b0", 3, KEY, Share(1, START + 20), START + 6) == [Rose(KEY)]
+    assert book.seen(KEY, START + 6) == 1
+
+
+def test_once_only_one_of_them_is_left_demand_is_known_again() -> None:
+    book = shadowed_book()
+    book.hello(G0, "b0", 8, START + 6)
+    assert book.shadowed(START + 6) == ["sys/g0"]
+    book.report(G0, "b1", 3, {KEY: Share(1)}, START + 6 + book.stale_after)
+    assert book.shadowed(START + 6 + book.stale_after) == []
+    assert book.demand(KEY, START + 6 + book.stale_after) == Known(1)

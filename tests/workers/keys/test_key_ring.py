@@ -66,7 +66,7 @@ async def test_a_worker_that_may_not_list_secrets_reads_by_name_the_ones_it_need
 
     async with FakeServer() as server:
         for _ in range(50):
-            server.next(forbidden, is_list)
+            server.next(forbidden, lambda request: is_list(request) and request.path.endswith("/secrets"))
         server.put("secrets", "qwen-keys", data=entry(b"k1"))
         async with ringing(server) as ring:
             await until_digests(ring, (("", digest(b"k1")),))

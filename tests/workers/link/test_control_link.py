@@ -193,6 +193,19 @@ async def test_reports_add_up_and_a_broken_stream_keeps_its_demand_while_bye_doe
         assert world.demand.seen("ai/qwen", world.now) == 0
 
 
+async def test_a_service_counts_as_in_use_for_ten_minutes_after_its_last_request(world: World) -> None:
+    async with world.linked() as client:
+        assert not world.intake.is_in_use("ai/qwen")
+        await client.report(qwen=1)
+        await until(lambda: world.intake.is_in_use("ai/qwen"))
+        await client.report()
+        await until(lambda: world.demand.seen("ai/qwen", world.now) == 0)
+        world.now += 599.0
+        assert world.intake.is_in_use("ai/qwen")
+        world.now += 1.0
+        assert not world.intake.is_in_use("ai/qwen")
+
+
 async def test_a_wake_is_pushed_and_a_gateways_higher_epoch_casts_doubt(world: World) -> None:
     world.pushes.opened(1, "ai/qwen", is_active=False, now=0.0)
     async with world.linked() as client:

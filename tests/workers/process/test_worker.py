@@ -21,7 +21,7 @@ from noctaya.api.names import shard_of
 from noctaya.kube.clock import boottime
 from noctaya.kube.errors import Call, Forbidden
 from noctaya.kube.reflector import WatchEnded
-from noctaya.kube.resources import CONFIGMAPS, LEASES, PODS, SCALEDOBJECTS, SECRETS
+from noctaya.kube.resources import CONFIGMAPS, DEPLOYMENTS, LEASES, PODS, SCALEDOBJECTS, SECRETS
 from noctaya.wire import control
 from noctaya.workers import publisher
 from noctaya.workers.listening import PortInUse
@@ -190,6 +190,39 @@ async def test_pods_become_endpoints_as_soon_as_they_have_an_address(
         updates = client.updates(shard_of("ai", "qwen"))
         assert updates[0].base_version == 0
         assert all(update.base_version == before.version for before, update in itertools.pairwise(updates))
+
+
+async def test_a_pod_gets_nothing_new_from_the_moment_at_which_no_replica_is_wanted(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Before its deletion is seen: a request that is sent to it would die with it."""
+    async with (
+        worker(settings(tmp_path)) as running_worker,
+        gateway(running_worker.ports["control"]) as client,
+    ):
+        await cluster.runtime()
+        await cluster.service()
+        await client.hello()
+        await until(lambda: cluster.get(DEPLOYMENTS))
+        await cluster.scale(1)
+        labels = {
+            "app.kubernetes.io/managed-by": "noctaya",
+            "serving.noctaya.io/llmservice": "qwen",
+            "serving.noctaya.io/runtime": "vllm",
+        }
+        spec = {"containers": [{"name": "serving", "image": "vllm"}]}
+        await cluster.client.create(PODS, "ai", {"metadata": {"name": "p", "labels": labels}, "spec": spec})
+        status = {
+            "phase": "Running",
+            "podIP": "10.0.0.9",
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        await cluster.pod_status("p", status)
+        await eventually(lambda: (found := client.service("ai/qwen")) and found.endpoints)
+        await cluster.scale(0)
+        await eventually(lambda: (found := client.service("ai/qwen")) and found.endpoints[0].terminating)
+        await cluster.scale(1)
+        await eventually(lambda: (found := client.service("ai/qwen")) and not found.endpoints[0].terminating)
 
 
 async def test_client_keys_reach_gateways_as_digests_only_and_missing_ones_lock_out(
