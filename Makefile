@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster
+.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster image
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ cluster-status: setup ## what of it runs, and how to reach it
 test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs root and Go
 	$(BIN)/python -m tests.cluster build
 	$(BIN)/python -m pytest -m "cluster or containers"
+
+image: setup ## make the image noctaya:<version> without a container engine, with its bill of materials, into dist/
+	$(BIN)/python -m tests.cluster image
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current
 	$(BIN)/ruff check .

@@ -1,17 +1,24 @@
-"""The image's recipe and lock, by their structure: building needs a container engine and the network, which tests have not.
+"""The image's recipe and lock, by their structure; what the whole image holds and that it boots is for `tests/containers`.
 
-That the image runs is proved where one can be made (the cluster's tests put the same contents together).
+The Containerfile and `make image` make the same because both leave it to `deploy/image/contents.py`; what stands in the
+Containerfile besides is compared here.
 """
 
+import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from deploy.image import contents
+from tests.cluster.product_image import LABELS
 from tests.deploy.manifests import ROOT
 
 IMAGE = ROOT / "deploy" / "image"
+RECIPE = {"deploy/image/contents.py", "deploy/image/libraries.py"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -54,48 +61,111 @@ def pins(name: str) -> dict[str, str]:
     }
 
 
-def test_both_stages_stand_on_a_base_that_is_named_by_its_digest() -> None:
-    assert [rest.partition(" AS ")[0] for rest in of("FROM")] == ["${PYTHON_IMAGE}@${PYTHON_DIGEST}"] * 2
+def test_the_build_stands_on_a_base_that_is_named_by_its_digest() -> None:
+    assert of("FROM") == ["${PYTHON_IMAGE}@${PYTHON_DIGEST} AS build", "scratch"]
     arguments = of("ARG")
     assert "PYTHON_DIGEST" in arguments, "no default: it would grow old unseen"
     assert any(re.fullmatch(r"PYTHON_IMAGE=python:3\.1[123]-slim-\w+", argument) for argument in arguments)
 
 
-def test_the_finished_image_takes_only_the_environment_from_the_build() -> None:
+def recipes() -> list[list[str]]:
+    """Words of every call of the recipe, in their order."""
+    return [rest.split()[3:] for rest in of("RUN")]
+
+
+def test_every_step_of_the_build_is_one_of_the_recipe_and_they_feed_each_other() -> None:
+    assert all(rest.startswith("python -m deploy.image.contents ") for rest in of("RUN"))
+    assert recipes() == [
+        ["packages", "/site", "requirements/runtime.txt"],
+        ["base", "/base", "/site"],
+        ["product", "/product", "noctaya", "LICENSE"],
+    ]
+
+
+def test_the_finished_image_is_empty_but_for_what_the_recipe_made() -> None:
     words = [word for word, _ in instructions()]
     final = instructions()[len(words) - 1 - words[::-1].index("FROM") :]
+    assert final[0] == ("FROM", "scratch")
     copies = [rest for word, rest in final if word == "COPY"]
-    assert copies == ["--from=build /opt/noctaya /opt/noctaya", "LICENSE /usr/share/doc/noctaya/LICENSE"]
+    assert copies == ["--from=build /base /", "--from=build /product /"]
+    assert "RUN" not in [word for word, _ in final]
 
 
-def test_nothing_that_compiles_or_installs_is_left() -> None:
-    whole = " ".join(rest for _, rest in instructions())
-    for tool in ("apt-get", "apk ", "gcc", "build-essential", "curl ", "wget "):
-        assert tool not in whole
-    assert "venv --without-pip" in whole
-    assert "pip uninstall --yes" in of("RUN")[-1]
+def test_it_is_started_like_the_archive_that_make_image_makes() -> None:
+    assert of("USER") == [f"{contents.NOBODY}:{contents.NOBODY}"]
+    assert [tuple(json.loads(rest)) for rest in of("ENTRYPOINT")] == [contents.ENTRYPOINT]
+    assert dict(word.split("=", 1) for word in of("ENV")[-1].split()) == contents.ENVIRONMENT
+    labels = re.findall(r'(\S+)="([^"]*)"', of("LABEL")[0])
+    assert dict(labels) == LABELS
 
 
-def test_packages_come_from_the_lock_with_their_hashes_and_as_wheels() -> None:
-    (install,) = [rest for rest in of("RUN") if " install " in rest]
-    assert "--require-hashes" in install
-    assert "--only-binary=:all:" in install
-    assert "-r /tmp/runtime.txt" in install
+def test_packages_come_from_the_lock_with_their_hashes_and_as_wheels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(words: list[str], **_: object) -> None:
+        asked.append([str(word) for word in words])
+        report = next(word for word in asked[0] if word.startswith("--report=")).partition("=")[2]
+        Path(report).write_text('{"install": []}')
+
+    monkeypatch.setattr("subprocess.run", run)
+    (tmp_path / "site").mkdir()
+    contents.packages(tmp_path / "site", ROOT / "requirements" / "runtime.txt")
+    (words,) = asked
+    assert {"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(words)
 
 
-def test_it_runs_as_nobody_and_signals_reach_the_process() -> None:
-    assert of("USER") == ["65532:65532"]
-    assert of("ENTRYPOINT") == ['["/opt/noctaya/bin/python", "-m", "noctaya"]']
-    assert any("PYTHONDONTWRITEBYTECODE=1" in rest for rest in of("ENV")[-1:])
-
-
-def test_the_build_sees_the_package_and_its_lock_and_no_tests() -> None:
+def test_the_build_sees_the_package_its_lock_and_the_recipe_and_no_tests() -> None:
     lines = (IMAGE / "Containerfile.dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     seen = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
-    copied = {rest.split()[0] for rest in of("COPY") if not rest.startswith("--from")}
-    assert seen == copied == {"LICENSE", "noctaya", "requirements/runtime.txt"}
+    copied = {source for rest in of("COPY") if not rest.startswith("--from") for source in rest.split()[:-1]}
+    assert seen == copied == {"LICENSE", "noctaya", "requirements/runtime.txt", *RECIPE}
+    assert {f"deploy/image/{path.name}" for path in IMAGE.glob("*.py")} == RECIPE
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with what belongs into an image and what does not."""
+    root = tmp_path / "noctaya"
+    for path in ("gateway/main.py", "local/main.py", "__pycache__/x.pyc", "gateway/__pycache__/main.pyc"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("names = {'a', 'b', 'c'}\n")
+    (root / "gateway/main.py").chmod(0o4640)
+    return root
+
+
+def test_the_product_is_compiled_without_the_embedded_cluster_and_the_same_each_time(
+    package: Path, tmp_path: Path
+) -> None:
+    def made(name: str) -> dict[str, tuple[int, bytes]]:
+        root = tmp_path / name
+        contents.product(root, package, ROOT / "LICENSE")
+        files = (path for path in root.rglob("*") if path.is_file())
+        return {
+            str(path.relative_to(root)): (path.stat().st_mode & 0o7777, path.read_bytes()) for path in files
+        }
+
+    first = made("first")
+    site = f"{contents.SITE_PACKAGES[1:]}/noctaya"
+    tag = sys.implementation.cache_tag
+    assert set(first) == {
+        "usr/local/bin/noctaya",
+        "usr/share/doc/noctaya/LICENSE",
+        f"{site}/gateway/main.py",
+        f"{site}/gateway/__pycache__/main.{tag}.pyc",
+    }
+    assert {mode for mode, _ in first.values()} == {0o644, 0o755}
+    assert str(tmp_path).encode() not in first[f"{site}/gateway/__pycache__/main.{tag}.pyc"][1]
+    assert made("second") == first
+
+
+def test_a_wrong_call_of_the_recipe_says_how_it_is_called(capsys: pytest.CaptureFixture[str]) -> None:
+    assert contents.main(["base", "only-one"]) == 2
+    assert contents.main([]) == 2
+    assert "python -m deploy.image.contents" in capsys.readouterr().err
 
 
 def requirements() -> Iterator[str]:

@@ -123,7 +123,7 @@ def test_uninstalling_warns_before_anything_is_lost() -> None:
     assert page.index("Every model of the cluster and every cache is deleted") < page.index(
         "delete llmservices --all"
     )
-    assert page.index("Its cache goes with it") > page.index("delete llmservice smollm2")
+    assert page.index("Its cache goes with it") < page.index("delete llmservice smollm2")
     order = ["delete llmservices", "wait --for=delete scaledobjects", "overlays/default", "kustomize/crd"]
     everything = page[page.index("## 3. Everything") :]
     assert sorted(order, key=everything.index) == order

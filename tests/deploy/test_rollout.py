@@ -126,6 +126,14 @@ def test_probes_ask_the_admin_port_and_a_stuck_minute_is_needed_for_a_restart(ro
     assert probes["liveness"]["periodSeconds"] * probes["liveness"]["failureThreshold"] >= 60
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_a_process_that_has_not_started_or_is_stuck_gets_no_time_to_drain(role: str) -> None:
+    """Without a grace of their own these probes give the pod's: a gateway that starts slowly once would hang for ten minutes."""
+    for probe in ("startupProbe", "livenessProbe"):
+        own = container(role)[probe]["terminationGracePeriodSeconds"]
+        assert own <= 30 < pod(role)["terminationGracePeriodSeconds"]
+
+
 def test_a_worker_that_waits_for_the_api_server_is_not_restarted_for_it() -> None:
     probe = container("worker")["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 600

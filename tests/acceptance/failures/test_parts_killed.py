@@ -1,0 +1,113 @@
+"""Each part is killed under load, and a sleeping model is asked right after: what it costs is time, never an answer.
+
+What a killed gateway held itself is gone with it (docs/behavior.md): its clients are told by a broken connection.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from tests.acceptance import installation
+from tests.acceptance.api import Api
+from tests.acceptance.failures.faults import container_of, kill, kill_part, kill_pod
+from tests.acceptance.failures.outcomes import Ending, Request
+from tests.acceptance.failures.scene import BUSY, SETTLE_SECONDS, Scene, scene
+from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.models import Model
+from tests.acceptance.waiting import until
+from tests.cluster.cluster import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+Work = Callable[[], Awaitable[object]]
+
+
+async def test_a_killed_worker_costs_a_wake_some_seconds_and_nothing_else(
+    cluster: Cluster, api: Api, fleet: Fleet, namespace: str
+) -> None:
+    async with scene(cluster, api, fleet, namespace) as stage:
+        usual, in_place, replaced = await stage.add(
+            "usual", "in-place", "replaced", on="sleepers", gentle=True
+        )
+        await stage.background(usual, in_place, replaced)
+        await strike(stage, "nothing", usual, _nothing)
+
+        async def kill_container() -> None:
+            (worker,) = await fleet.objects("worker")
+            await kill(cluster, container_of(worker, "worker"))
+
+        await strike(stage, "the worker's container", in_place, kill_container)
+        (worker,) = await fleet.until_pods("worker", 1, SETTLE_SECONDS)
+        await strike(stage, "the worker's pod", replaced, lambda: kill_pod(api, worker.name, NAMESPACE))
+        await fleet.until_pods("worker", 1, SETTLE_SECONDS)
+
+
+async def test_a_killed_gateway_takes_only_what_it_held_itself(
+    cluster: Cluster, api: Api, fleet: Fleet, namespace: str
+) -> None:
+    async with scene(cluster, api, fleet, namespace) as stage:
+        (sleeper,) = await stage.add("sleeper", gentle=True)
+        await stage.background(sleeper)
+        survivor, victim = await fleet.until_pods("gateway", 2)
+        stage.traffic.bases["survivor"] = survivor.url
+        for is_stream in (True, False):
+            busy = stage.traffic.keep_busy(f"{namespace}/{BUSY}", via="survivor", is_stream=is_stream)
+            stage.start(busy, "client of the other gateway")
+        (pod,) = [
+            found for found in await fleet.objects("gateway") if found["metadata"]["name"] == victim.name
+        ]
+        await strike(
+            stage, "a gateway", sleeper, lambda: kill(cluster, container_of(pod, "gateway")), via="survivor"
+        )
+        struck = stage.struck
+        await until(
+            lambda: _has_restarted(fleet, victim.name), SETTLE_SECONDS, "the gateway is started again"
+        )
+        await fleet.until_pods("gateway", 2, SETTLE_SECONDS)
+        back = stage.mark("both gateways are ready")
+
+        def was_inside(request: Request) -> bool:
+            return request.via == "fleet" and request.ending is Ending.BROKEN and request.is_open_at(struck)
+
+        def found_nobody(request: Request) -> bool:
+            return request.via == "fleet" and struck <= request.began <= back
+
+        stage.excused, stage.excused_unreached = was_inside, found_nobody
+
+
+@pytest.mark.parametrize(
+    "parts", [("kubelet", "containerd"), ("kube-apiserver", "etcd")], ids=["node", "control plane"]
+)
+async def test_a_killed_part_of_the_cluster_costs_a_wake_some_seconds_and_nothing_else(
+    cluster: Cluster, api: Api, fleet: Fleet, namespace: str, parts: tuple[str, ...]
+) -> None:
+    async with scene(cluster, api, fleet, namespace) as stage:
+        sleepers = await stage.add(*(f"sleeper-{number}" for number in range(len(parts))), gentle=True)
+        await stage.background(*sleepers)
+        for part, sleeper in zip(parts, sleepers, strict=True):
+            await strike(stage, part, sleeper, partial(kill_part, cluster, part))
+        if "kubelet" in parts:
+            await asyncio.to_thread(installation.give_accelerators, cluster)
+
+
+async def strike(stage: Scene, what: str, sleeper: Model, fault: Work, *, via: str = "fleet") -> None:
+    """Kill something, ask a sleeping model at once, and wait for its answer."""
+    await sleeper.until_asleep(SETTLE_SECONDS)
+    struck = stage.struck = stage.mark(f"killed: {what}")
+    killing = asyncio.ensure_future(fault())
+    request = stage.ask(sleeper, via=via)
+    await killing
+    await stage.until_answered(request)
+    assert request.first_byte is not None, request
+    stage.cost(f"killed: {what}; the next wake is answered after", request.first_byte - struck)
+
+
+async def _nothing() -> None:
+    """The usual wake, to compare with."""
+
+
+async def _has_restarted(fleet: Fleet, name: str) -> bool:
+    (pod,) = [found for found in await fleet.objects("gateway") if found["metadata"]["name"] == name]
+    return any(status["restartCount"] > 0 for status in pod["status"]["containerStatuses"])
