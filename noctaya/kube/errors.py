@@ -113,6 +113,10 @@ class Unavailable(KubeError):
     retry_after_seconds: float | None = None
 
 
+class Silent(Unavailable):
+    """A stream without a byte for too long: its connection is dead, or the server waits for a version it has not reached."""
+
+
 class Undecodable(KubeError):
     """The answer was a success and not what was expected: not JSON, or fields of another type."""
 

@@ -23,6 +23,7 @@ from noctaya.kube.errors import (
     Invalid,
     KindNotServed,
     KubeError,
+    Silent,
     TooManyRequests,
     Unavailable,
     Undecodable,
@@ -176,8 +177,9 @@ class Watch:
 
 Action = Change[T] | List | Watch
 
-# After these the version that we would resume from is worthless, or what it leads to cannot be read: list again.
-_LIST_AGAIN = (Gone, Undecodable, BadRequest, Invalid, KindNotServed)
+# After these the version that we would resume from is worthless, or what it leads to cannot be read: list again. Silence
+# counts too: a cluster that was restored from a backup waits, without a word, for a version that it may never reach.
+_LIST_AGAIN = (Gone, Undecodable, BadRequest, Invalid, KindNotServed, Silent)
 _QUICK_SECONDS = 0.1
 
 

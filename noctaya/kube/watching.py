@@ -15,7 +15,7 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
-from noctaya.kube.errors import Call, Unavailable, Undecodable, from_stream
+from noctaya.kube.errors import Call, Silent, Unavailable, Undecodable, from_stream
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """Five times what etcd stores by default; aiohttp's own line limit is far below what a ConfigMap may hold."""
@@ -130,7 +130,7 @@ class WatchStream:
         try:
             return await response.content.readany()
         except TimeoutError as cause:
-            raise Unavailable(self._call, "the stream fell silent: no event and no bookmark") from cause
+            raise Silent(self._call, "the stream fell silent: no event and no bookmark") from cause
         except (aiohttp.ClientError, OSError) as cause:
             raise Unavailable(
                 self._call, f"the stream broke: {str(cause) or type(cause).__name__}"

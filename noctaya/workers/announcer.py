@@ -25,7 +25,7 @@ LASTING_SECONDS: Final = 3.0
 class Announcements:
     """Which notes a list of problems is worth. Pure."""
 
-    def __init__(self, *, lasting_seconds: float = LASTING_SECONDS) -> None:
+    def __init__(self, lasting_seconds: float) -> None:
         self._lasting_seconds = lasting_seconds
         self._since: dict[str, float] = {}
         self._told: set[str] = set()
@@ -61,7 +61,7 @@ class Announcer:
         self._recorder = EventRecorder(client, "noctaya", instance=pod)
         self._problems = problems
         self._about = ObjectReference(api_version="v1", kind="Pod", namespace=namespace, name=pod, uid=uid)
-        self._core = Announcements()
+        self._core = Announcements(LASTING_SECONDS)
         self._clock = clock
 
     async def run(self) -> None:

@@ -13,6 +13,7 @@ from tests.acceptance import evidence, installation
 from tests.acceptance.api import Api, open_client
 from tests.acceptance.fleet import NAMESPACE, Fleet
 from tests.acceptance.models import Model, runtime, service
+from tests.acceptance.volumes import volume
 from tests.cluster.cluster import Cluster
 
 HERE = Path(__file__).parent
@@ -21,6 +22,7 @@ LAST = HERE / "test_install_document.py"
 TEST_SECONDS = 300
 CLUSTER = pytest.StashKey[Cluster]()
 Models = Callable[..., Awaitable[Model]]
+Volumes = Callable[[str], Awaitable[None]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -31,6 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+    items.sort(key=lambda item: item.path == LAST)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -103,3 +106,16 @@ async def models(api: Api, namespace: str, fleet: Fleet) -> AsyncIterator[Models
     yield make
     for name in runtimes:
         await api.delete("inferenceruntimes", name)
+
+
+@pytest.fixture
+async def volume_for(api: Api, namespace: str) -> AsyncIterator[Volumes]:
+    """`await volume_for(claim)`: a volume that a claim of the test's namespace will bind to; gone after the test."""
+    made: list[str] = []
+
+    async def make(claim: str) -> None:
+        made.append((await api.create("persistentvolumes", volume(namespace, claim)))["metadata"]["name"])
+
+    yield make
+    for name in made:
+        await api.delete("persistentvolumes", name)

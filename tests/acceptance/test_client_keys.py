@@ -1,13 +1,13 @@
 """Who may use a model, and how its keys are changed while it is used (E13)."""
 
 import asyncio
-import base64
 
 import httpx2
 import pytest
 
 from tests.acceptance import engine
-from tests.acceptance.api import Api, Object
+from tests.acceptance.api import Api
+from tests.acceptance.client_keys import change, guarded_by, secret
 from tests.acceptance.clients import Asked, ask
 from tests.acceptance.conftest import Models
 from tests.acceptance.fleet import Fleet
@@ -15,8 +15,6 @@ from tests.acceptance.models import Model
 from tests.acceptance.waiting import until_equal
 
 OLD, NEW = "key-of-yesterday", "key-of-tomorrow"
-ENTRY = "api-key"
-LABEL = "serving.noctaya.io/client-keys"
 KNOWN_SECONDS = 30.0
 WATCHED_SECONDS = 10.0
 """A labelled Secret is watched: seconds."""
@@ -83,32 +81,6 @@ async def test_a_model_whose_keys_are_gone_lets_nobody_in(
     assert (refusal.status, refusal.error_code) == (503, "authentication_unavailable"), refusal
     assert refusal.headers["retry-after"] == "10"
     assert await model.replicas() == 0
-
-
-def guarded_by(name: str) -> Object:
-    """The `spec.endpoint` of a model whose keys are in this Secret."""
-    return {"maxQueue": 4, "authentication": {"secretRef": {"name": name, "key": ENTRY}}}
-
-
-def secret(name: str, *keys: str, is_labelled: bool) -> Object:
-    """Client keys, one a line."""
-    labels = {LABEL: "true"} if is_labelled else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "labels": labels},
-        "data": entries(*keys),
-    }
-
-
-def entries(*keys: str) -> dict[str, str]:
-    """The `data` of a Secret with these keys."""
-    return {ENTRY: base64.b64encode("\n".join(keys).encode()).decode()}
-
-
-async def change(api: Api, namespace: str, name: str, *keys: str) -> None:
-    """Let the Secret have these keys and no others."""
-    await api.patch("secrets", name, {"data": entries(*keys)}, namespace)
 
 
 def by_path(model: Model) -> dict[str, str]:

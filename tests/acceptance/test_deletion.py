@@ -2,9 +2,9 @@
 
 from tests.acceptance.api import Api
 from tests.acceptance.clients import ask, asked
-from tests.acceptance.conftest import Models
+from tests.acceptance.conftest import Models, Volumes
 from tests.acceptance.fleet import Fleet
-from tests.acceptance.volumes import CLASS, volume
+from tests.acceptance.volumes import CLASS
 from tests.acceptance.waiting import until_equal
 
 KINDS = (
@@ -24,13 +24,13 @@ COUNTED_SECONDS = 10.0
 
 
 async def test_a_deleted_model_takes_everything_of_it_along(
-    api: Api, models: Models, fleet: Fleet, namespace: str
+    api: Api, models: Models, fleet: Fleet, namespace: str, volume_for: Volumes
 ) -> None:
     """Its cache too, as the uninstall page warns; what a user made (a Secret, a claim, the runtime) stays.
 
     A model of the same name made afterwards is a new one, and works.
     """
-    await api.create("persistentvolumes", volume(namespace, "cached-cache"))
+    await volume_for("cached-cache")
     await api.create("persistentvolumeclaims", own_claim(), namespace)
     model = await models("cached", cache={"strategy": "NodeLocalPVC", "size": "1Gi"})
     answer = await ask(fleet.url, model.model)

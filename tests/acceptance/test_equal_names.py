@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.acceptance.api import Api, Object
+from tests.acceptance.client_keys import guarded_by, secret
 from tests.acceptance.clients import Asked, ask, asked, played
 from tests.acceptance.fleet import Fleet
 from tests.acceptance.models import Model, runtime, service
-from tests.acceptance.test_client_keys import guarded_by, secret
 from tests.acceptance.waiting import until_equal
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import own_namespace

@@ -12,11 +12,10 @@ import pytest
 from tests.acceptance import engine
 from tests.acceptance.api import Api, Object, Refused
 from tests.acceptance.clients import ask
-from tests.acceptance.conftest import Models
+from tests.acceptance.conftest import Models, Volumes
 from tests.acceptance.fleet import NAMESPACE, Fleet
 from tests.acceptance.installation import MANIFESTS
 from tests.acceptance.models import Model
-from tests.acceptance.volumes import volume
 from tests.acceptance.waiting import until_equal
 from tests.cluster.cluster import Cluster
 
@@ -29,10 +28,10 @@ TAKEN_OVER_SECONDS = 120.0
 
 @pytest.mark.timeout(600)
 async def test_deleting_the_overlay_leaves_models_alone_and_applying_it_takes_them_over(
-    cluster: Cluster, api: Api, models: Models, fleet: Fleet, namespace: str
+    cluster: Cluster, api: Api, models: Models, fleet: Fleet, volume_for: Volumes
 ) -> None:
     """Issue 4: `kubectl delete -k` of an overlay, then `apply -k`: the same pods answer on, and a sleeper wakes."""
-    await api.create("persistentvolumes", volume(namespace, "awake-cache"))
+    await volume_for("awake-cache")
     awake = await models(
         "awake", cache={"strategy": "NodeLocalPVC"}, scaling={"scaleDownStabilization": "10m"}
     )

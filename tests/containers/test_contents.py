@@ -131,5 +131,6 @@ def test_made_anew_it_is_the_same_to_the_byte(archive: Path, tmp_path: Path) -> 
     shutil.copytree(site, tmp_path / site.name, copy_function=os.link)
     again = product_image(cache=tmp_path)
     assert again != archive
+    assert again.name == archive.name, "the sources were changed while this ran"
     same = subprocess.run(["cmp", archive, again], capture_output=True, text=True, check=False)
     assert (same.returncode, same.stdout) == (0, "")

@@ -21,7 +21,7 @@ from noctaya.kube.config import ClusterConfig, Pem, StaticToken
 from noctaya.kube.resources import NAMESPACES
 from noctaya.kube.tls import Tls
 from tests.cluster import kubeconfig
-from tests.cluster.certificates import Authority
+from tests.cluster.certificates import Authority, Pair
 from tests.faults.connection import LOST, Connection
 from tests.faults.http1 import HEAD_BYTES
 from tests.faults.rules import EVERYWHERE, READS, Fault, Faults, Plan, Request, Where
@@ -95,9 +95,11 @@ class ProxiedClient(_Controls):
 
     def kubeconfig(self, path: Path) -> Path:
         """Write one for kubectl or a process of its own."""
-        token = self.config.token
-        value = token.value if isinstance(token, StaticToken) else None
-        return kubeconfig.write(path, self.config.server, self._proxy.authority, token=value)
+        token, proxy = self.config.token, self._proxy
+        if isinstance(token, StaticToken):
+            return kubeconfig.write(path, self.config.server, proxy.authority, token=token.value)
+        # The proxy asks for no certificate; but without credentials kubectl asks a person for some.
+        return kubeconfig.write(path, self.config.server, proxy.authority, identity=proxy.identity(self.name))
 
     def freeze(self) -> None:
         """Nothing passes in either direction until `thaw`; then everything goes on as if time had stood still."""
@@ -201,6 +203,10 @@ class FaultProxy(_Controls):
         )
         self.clients[name] = made
         return made
+
+    def identity(self, name: str) -> Pair:
+        """A certificate of the proxy's own authority for a client that must have one."""
+        return self._authority.leaf(f"client-{name}", name)
 
     def freeze(self) -> None:
         """Freeze every client."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -202,7 +203,25 @@ async def test_a_half_dead_stream_is_noticed_by_its_silence(
         server.streams[0].is_silent = True
         server.put("pods", "a")
         await until(lambda: names(store) == {"a"})
-        assert server.watches("pods") == 2
+        await until(lambda: server.watches("pods") == 2)
+    assert server.lists("pods") == 2
+
+
+async def test_a_cluster_restored_from_a_backup_is_listed_again_though_its_watches_are_only_silent(
+    server: FakeServer, client: Client, until: Until
+) -> None:
+    server.put("pods", "a")
+    server.version += 1000
+    server.put("pods", "b")
+    trusting = replace(QUICK, accept_older_list_after_seconds=0.1)
+    async with running(client, settings=trusting) as store:
+        await until(lambda: names(store) == {"a", "b"} and bool(server.streams))
+        server.version -= 1000
+        server.history.clear()
+        del server.objects["pods", "models", "b"]
+        server.put("pods", "c")
+        await until(lambda: names(store) == {"a", "c"})
+        await until(lambda: store.problem is None)
 
 
 async def test_bookmarks_keep_a_quiet_stream_alive(server: FakeServer, client: Client, until: Until) -> None:
@@ -379,3 +398,19 @@ async def test_any_struct_with_metadata_will_do(server: FakeServer, client: Clie
         await store.synced.wait()
         task.cancel()
     assert [thing.spec.replicas for thing in store.items()] == [3]
+
+
+async def test_what_was_put_off_after_a_refusal_is_done_at_once_when_it_is_hurried(
+    server: FakeServer, client: Client, until: Until
+) -> None:
+    server.next(lambda _: _refused())
+    slow = replace(QUICK, backoff_base_seconds=1000.0, backoff_cap_seconds=1000.0)
+    async with running(client, settings=slow) as store:
+        await until(lambda: isinstance(store.problem, Forbidden))
+        store.hurry()
+        await asyncio.wait_for(store.synced.wait(), 10)
+        await until(lambda: store.problem is None)
+
+
+async def _refused() -> web.Response:
+    return status(403, "Forbidden", "pods is forbidden")

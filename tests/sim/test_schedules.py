@@ -8,7 +8,7 @@ from tests.sim import directed
 from tests.sim.rules import Rules
 from tests.sim.running import run_seed, shrink
 
-CHUNKS, CHUNK = 10, 30
+CHUNKS, CHUNK = 20, 15
 STORY_SEEDS = range(3)
 
 

@@ -8,7 +8,7 @@ KEDA = Problem("KEDAMissing", "install KEDA")
 
 
 def test_a_problem_that_lasts_is_told_once_and_its_end_too() -> None:
-    said = Announcements()
+    said = Announcements(LASTING_SECONDS)
     assert said.on([LEASE], 0.0) == []
     assert said.on([LEASE, KEDA], LASTING_SECONDS) == [("Warning", "TenureUnattained", LEASE.message)]
     assert said.on([LEASE, KEDA], LASTING_SECONDS + 0.1) == []
@@ -19,14 +19,14 @@ def test_a_problem_that_lasts_is_told_once_and_its_end_too() -> None:
 
 
 def test_what_passes_in_a_moment_is_no_news() -> None:
-    said = Announcements()
+    said = Announcements(LASTING_SECONDS)
     assert said.on([KEDA], 0.0) == []
     assert said.on([], 1.0) == []
     assert said.on([KEDA], LASTING_SECONDS) == []
 
 
 def test_other_words_for_the_same_problem_are_no_news_and_its_return_is() -> None:
-    said = Announcements(lasting_seconds=0.0)
+    said = Announcements(0.0)
     assert len(said.on([LEASE], 0.0)) == 1
     assert said.on([LEASE._replace(message="it still cannot")], 1.0) == []
     assert len(said.on([], 2.0)) == 1

@@ -91,6 +91,17 @@ def test_a_users_error_waits_for_a_change_or_five_minutes() -> None:
     assert queue.take(10) == "key", "the change comes first"
 
 
+def test_a_users_error_that_asks_to_be_looked_at_sooner_is() -> None:
+    queue = KeyQueue(lambda: 0.5)
+    queue.add("key", 0)
+    queue.take(0)
+    queue.finish("key", Outcome.USER_ERROR, 0, 15.0)
+    assert queue.next_due() == 15.0
+    queue.take(15)
+    queue.finish("key", Outcome.USER_ERROR, 15, 2 * USER_ERROR_SECONDS)
+    assert queue.next_due() == 15 + USER_ERROR_SECONDS
+
+
 def test_a_forgotten_key_does_not_come_back() -> None:
     queue = KeyQueue()
     queue.add("key", 0)
