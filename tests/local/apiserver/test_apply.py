@@ -78,6 +78,7 @@ def test_a_change_of_anothers_field_is_a_conflict_that_names_both(world: World) 
     problem = refused.value
     assert (problem.code, problem.reason) == (409, "Conflict")
     assert problem.message == 'Apply failed with 1 conflict: conflict with "one": .data.k'
+    assert problem.details is not None
     assert problem.details["causes"] == [
         {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.k"}
     ]

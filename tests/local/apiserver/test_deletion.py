@@ -140,6 +140,7 @@ def test_a_dying_namespace_takes_nothing_new_and_goes_when_it_is_finalized(world
     with pytest.raises(ApiError, match="because it is being terminated") as refused:
         world.create(body)
     assert refused.value.code == 403
+    assert refused.value.details is not None
     assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
     world.replace({**world.get(NAMESPACE), "spec": {"finalizers": []}}, sub="finalize")
     assert is_gone(world, NAMESPACE)

@@ -91,6 +91,7 @@ def test_a_broken_rule_names_its_field_as_the_real_server_does(
 ) -> None:
     problem = refusal(widgets, widget(**spec))
     assert (problem.code, problem.reason) == (422, "Invalid")
+    assert problem.details is not None
     first, *skipped = [(cause["field"], cause["message"]) for cause in problem.details["causes"]]
     assert first == (field, message)
     assert f"{field}: {message}" in problem.message
@@ -104,13 +105,16 @@ def test_a_number_that_is_an_int_or_string_is_fine(widgets: World) -> None:
 def test_a_cel_rule_whose_evaluation_fails_refuses_the_object(widgets: World) -> None:
     problem = refusal(widgets, widget(timeout="soon"))
     assert "evaluating rule: timeout must be positive" in problem.message
+    assert problem.details is not None
     assert problem.details["causes"][0]["field"] == "spec"
 
 
 def test_rules_run_beside_a_value_out_of_range_but_not_on_a_broken_shape(widgets: World) -> None:
     both = refusal(widgets, widget(size=0, scaling={"min": 2}))
+    assert both.details is not None
     assert [cause["field"] for cause in both.details["causes"]] == ["spec.size", "spec"]
     shape = refusal(widgets, widget(size="x", scaling={"min": 2}))
+    assert shape.details is not None
     assert [cause["field"] for cause in shape.details["causes"]] == ["spec.size", "<nil>"]
 
 
