@@ -39,6 +39,7 @@ from noctaya.leader.tenure import (
     Watched,
     Write,
 )
+from noctaya.leader.versions import is_newer
 
 VIEW_DEADLINE = 12.0
 """Seconds. Who takes a shard without a record waits longer than this by the tolerated ratio of clock rates."""
@@ -106,6 +107,8 @@ class Membership:
         self._is_synced = False
         self._sends: dict[str, float] = {}
         self._view_sent = float("-inf")
+        self._watched = ""
+        """The newest version of our Lease that the watch has shown."""
         self._said: MemberState | None = None
         self._saying = self.state
 
@@ -217,11 +220,20 @@ class Membership:
         self._sends[accepted.lease.resource_version] = accepted.sent
         while len(self._sends) > SENDS_KEPT:
             del self._sends[next(iter(self._sends))]
+        self._hear_echoes()
 
     def _echo(self, lease: LeaseView) -> None:
-        sent = self._sends.get(lease.resource_version)
-        if sent is not None:
-            self._view_sent = max(self._view_sent, sent)
+        if is_newer(lease.resource_version, self._watched):
+            self._watched = lease.resource_version
+            self._hear_echoes()
+
+    def _hear_echoes(self) -> None:
+        """The watch shows a prefix of what happened: with one renewal all earlier ones have come back. Often it is quicker
+        than the answer to the renewal, so either may come first."""
+        if not self._watched:
+            return
+        for version in [version for version in self._sends if not is_newer(version, self._watched)]:
+            self._view_sent = max(self._view_sent, self._sends.pop(version))
 
     def _begin(self) -> Tenure:
         identity = Identity(self._pod, self._pod_uid, self._nonce())

@@ -198,18 +198,22 @@ class Renewal(Generic[CoreT]):
 
     async def _write(self, write: Write) -> Lease:
         lease = self._to_write(write)
-        send = self._leases.replace if lease.metadata.resource_version else self._leases.create
-        first = asyncio.create_task(send(lease))
+        first = asyncio.create_task(self._send(lease))
         tries = {first}
         try:
             await asyncio.wait(tries, timeout=HEDGE_SECONDS)
             if not first.done():
-                tries.add(asyncio.create_task(send(lease)))
+                tries.add(asyncio.create_task(self._send(lease)))
             return await self._first_good(tries, lease)
         finally:
             for attempt in tries:
                 attempt.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
+
+    async def _send(self, lease: Lease) -> Lease:
+        if lease.metadata.resource_version:
+            return await self._leases.replace(lease)
+        return await self._leases.create(lease)
 
     async def _first_good(self, tries: set[asyncio.Task[Lease]], lease: Lease) -> Lease:
         """The first answer that says yes. Else the last error, unless the Lease shows that one of the two was accepted."""

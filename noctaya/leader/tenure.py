@@ -350,12 +350,15 @@ class Tenure:
         self.has_left = True
         self._refusals = 0
         self._lose()
+        if not held and self._is_busy:
+            # A write that nobody waits for any more may have made the Lease ours: left so, the next one waits it out.
+            return self._ask(Read())
         return self._release() if held else []
 
     def _release(self) -> list[Action]:
         if self._lease is None or self._lease.holder != str(self.identity):
             return []
-        return [Write("", self.epoch, self._lease.resource_version)]
+        return [Write("", max(self.epoch, self._lease.epoch), self._lease.resource_version)]
 
     def _lose(self) -> None:
         self._holds = False

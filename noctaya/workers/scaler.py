@@ -24,7 +24,7 @@ from noctaya.kube.clock import boottime
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, externalscaler, externalscaler_grpc
 from noctaya.workers.demand import Demand, seen_of
-from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, target_of
+from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, held_value, target_of
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
 from noctaya.workers.recency import Recency, hold_of
@@ -51,8 +51,8 @@ SCALER_OPTIONS = (*SERVER_OPTIONS, ("grpc.max_connection_age_ms", CONNECTION_SEC
 class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     """Answers for every ScaledObject of the fleet.
 
-    `is_known(key)`: whether there is such an LLMService; None while that is not known. `demand(key, now)` and
-    `permission(shard)` are asked at every call.
+    `is_known(key)`: whether there is such an LLMService; None while that is not known. `demand(key, now)`,
+    `permission(shard)` and `replicas(key)`, how many its Deployment is asked to have, are asked at every call.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         permission: Callable[[int], Permission],
         is_known: Callable[[str], bool | None],
         pushes: Pushes,
+        replicas: Callable[[str], int] = lambda key: 0,
         stream_seconds: float = 900.0,
         drain_spread_seconds: float = 5.0,
         wakes: WakeLog | None = None,
@@ -78,6 +79,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self._demand = demand
         self._permission = permission
         self._is_known = is_known
+        self._replicas = replicas
         self._stream_seconds = stream_seconds
         self._drain_spread = drain_spread_seconds
         self._clock = clock
@@ -105,10 +107,10 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     ) -> externalscaler.IsActiveResponse:
         """Whether anybody waits for the model, uses it, or used it a moment ago (`recency.py`)."""
         self.asked["IsActive"] += 1
-        await _valid_target(request, context)
+        target = await _valid_target(request, context)
         key = await self._service_of(request, context)
-        now = self._clock()
-        answer = self.answers.is_active(key, self._demand(key, now), self._permission(_shard(request)))
+        now, held = self._clock(), held_value(self._replicas(key), target)
+        answer = self.answers.is_active(key, self._demand(key, now), self._permission(_shard(request)), held)
         if answer is False:
             answer = self._recency.is_recent(key, now, hold_of(request.scalerMetadata))
         if isinstance(answer, Silence):
@@ -121,15 +123,16 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         """The demand; exactly one value, in both fields (keda.md 1)."""
         self.asked["GetMetrics"] += 1
         reference = request.scaledObjectRef
-        await _valid_target(reference, context)
+        target = await _valid_target(reference, context)
         if request.metricName != METRIC_NAME:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"metricName must be {METRIC_NAME!r}, not {request.metricName!r}",
             )
         key = await self._service_of(reference, context)
+        held = held_value(self._replicas(key), target)
         answer = self.answers.value(
-            key, self._demand(key, self._clock()), self._permission(_shard(reference))
+            key, self._demand(key, self._clock()), self._permission(_shard(reference)), held
         )
         if isinstance(answer, Silence):
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")

@@ -157,6 +157,13 @@ class Resigned(msgspec.Struct, frozen=True, tag=True):
     epoch: int
 
 
+class EpochAsked(msgspec.Struct, frozen=True, tag=True):
+    """`peer` is about to make the lost record of `shard` anew: under which epochs was it owned?"""
+
+    peer: str
+    shard: int
+
+
 Event = (
     MemberSeen
     | MemberGone
@@ -178,6 +185,7 @@ Event = (
     | Told
     | ResignAsked
     | Resigned
+    | EpochAsked
 )
 
 
@@ -254,6 +262,20 @@ class AnswerResigned(msgspec.Struct, frozen=True, tag=True):
     epoch: int
 
 
+class AskEpoch(msgspec.Struct, frozen=True, tag=True):
+    """Ask every peer for the highest epoch that it knows of `shard`; an answer is `HigherEpochSeen`."""
+
+    shard: int
+
+
+class AnswerEpoch(msgspec.Struct, frozen=True, tag=True):
+    """Tell `peer` the highest epoch that we know of `shard`."""
+
+    peer: str
+    shard: int
+    epoch: int
+
+
 class Drained(msgspec.Struct, frozen=True, tag=True):
     """We own nothing, no write of ours is under way, and nothing is coming: the member Lease can be released."""
 
@@ -268,5 +290,7 @@ Action = (
     | Announce
     | AskResign
     | AnswerResigned
+    | AskEpoch
+    | AnswerEpoch
     | Drained
 )

@@ -28,6 +28,7 @@ from noctaya.workers.permission import Permission
 from noctaya.workers.shard_events import (
     Action,
     Announce,
+    AnswerEpoch,
     AnswerPrepared,
     AnswerResigned,
     Began,
@@ -35,6 +36,7 @@ from noctaya.workers.shard_events import (
     CasRefused,
     CasUnanswered,
     Drained,
+    EpochAsked,
     Event,
     HigherEpochSeen,
     Listed,
@@ -54,7 +56,7 @@ from noctaya.workers.shard_events import (
     Told,
 )
 from noctaya.workers.shard_proof import Proof
-from noctaya.workers.shard_state import Phase, Shard, ShardTiming, State
+from noctaya.workers.shard_state import NEVER, Phase, Shard, ShardTiming, State
 from noctaya.workers.shard_steps import OURS, ShardSteps
 from noctaya.workers.shard_story import Recording
 
@@ -169,6 +171,8 @@ class ShardOwnership(ShardSteps):
                     self._record_seen(number, holder, epoch, version, now, standing)
             case ResignAsked():
                 self._resign_asked(event, now, standing)
+            case EpochAsked(peer, number):
+                self._actions.append(AnswerEpoch(peer, number, self._known_epoch(shards[number])))
             case Resigned(number, holder, epoch):
                 shards[number].resigned_holder, shards[number].resigned_epoch = holder, epoch
                 self._look(shards[number], now, standing)
@@ -176,7 +180,7 @@ class ShardOwnership(ShardSteps):
     def _step(self, shard: Shard, phase: Phase, now: float, standing: Standing) -> None:
         """What `phase` waited for has come."""
         if shard.phase is phase and not shard.request:
-            shard.since = float("-inf")
+            shard.since = NEVER
             self._look(shard, now, standing)
 
     # -- the record --------------------------------------------------------------------------------------------------

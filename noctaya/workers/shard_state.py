@@ -6,12 +6,16 @@ All of it can be written down (`checkpoint`) and read back, so that what a core 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 import msgspec
 
 from noctaya.errors import UserError
 from noctaya.leader.member_record import MemberState
 from noctaya.workers.shard_proof import Proof
+
+NEVER: Final = -1e9
+"""Long before any clock; written down, unlike an infinity."""
 
 
 class Phase(Enum):
@@ -51,6 +55,7 @@ class ShardTiming(msgspec.Struct, frozen=True):
     """A draining worker whose shards nobody moves for so long chooses heirs by itself."""
     drain_budget: float = 45.0
     resign_after: float = 2.0
+    ask_epoch_every: float = 4.0
     acquire_at_once: int = 16
     give_at_once: int = 16
 
@@ -91,7 +96,7 @@ class Shard(msgspec.Struct):
     next_at: float = 0.0
     """No write before then."""
     wanted_since: float = 0.0
-    asked_at: float = 0.0
+    asked_at: float = NEVER
     resigned_holder: str = ""
     resigned_epoch: int = 0
 

@@ -11,6 +11,7 @@ from noctaya.leader.story import Story
 from noctaya.leader.tenure import HIGHEST_EPOCH, Standing
 from noctaya.workers.shard_events import (
     Action,
+    AskEpoch,
     AskResign,
     CasShard,
     Event,
@@ -118,7 +119,7 @@ class ShardSteps:
             self._enter(shard, Phase.ACQUIRING, now, f"after {shard.holder or 'nobody'}")
             self._write(shard, self.state.incarnation)
         else:
-            self._ask_to_resign(shard, now)
+            self._ask_peers(shard, now)
 
     def _is_new_to_us(self, shard: Shard) -> bool:
         """A record that names us under an epoch that we gave up may be about to change by a write of ours (F20)."""
@@ -221,9 +222,17 @@ class ShardSteps:
 
     def _next_epoch(self, shard: Shard) -> int:
         """Above the record, above all that anybody claims to know, above all that we have acted under."""
-        return min(max(shard.recorded, shard.floor, shard.left, shard.epoch) + 1, HIGHEST_EPOCH)
+        return min(self._known_epoch(shard) + 1, HIGHEST_EPOCH)
 
-    def _ask_to_resign(self, shard: Shard, now: float) -> None:
-        if shard.version and now - max(shard.wanted_since, shard.asked_at) >= self.timing.resign_after:
+    def _known_epoch(self, shard: Shard) -> int:
+        return max(shard.recorded, shard.floor, shard.left, shard.epoch)
+
+    def _ask_peers(self, shard: Shard, now: float) -> None:
+        """What stands in our way may be put out of it by a word: the holder's, or, of a lost record, anybody's memory."""
+        if not shard.version:
+            if now - shard.asked_at >= self.timing.ask_epoch_every:
+                shard.asked_at = now
+                self._actions.append(AskEpoch(shard.number))
+        elif now - max(shard.wanted_since, shard.asked_at) >= self.timing.resign_after:
             shard.asked_at = now
             self._actions.append(AskResign(shard.number, shard.holder, shard.recorded))

@@ -90,6 +90,7 @@ class Worker:
             permission=self.ownership.permission,
             is_known=self._is_known,
             pushes=pushes,
+            replicas=self._replicas,
             stream_seconds=settings.scaler.stream_seconds,
             drain_spread_seconds=settings.scaler.drain_spread_seconds,
             wakes=wakes,
@@ -281,8 +282,11 @@ class Worker:
         return False if self.stores.services.synced.is_set() else None
 
     def _is_served(self, key: str) -> bool:
+        return self._replicas(key) > 0
+
+    def _replicas(self, key: str) -> int:
         deployment = self.stores.deployments.get(*split_key(key))
-        return deployment is not None and deployment.spec.replicas > 0
+        return deployment.spec.replicas if deployment is not None else 0
 
     # -- what it shows -----------------------------------------------------------------------------------------------
 

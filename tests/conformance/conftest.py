@@ -21,7 +21,9 @@ from tests.conformance.server import Server
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the embedded server differs, whenever any of this suite ran."""
-    ran = [one for outcome in ("passed", "failed", "error") for one in terminalreporter.stats.get(outcome, [])]
+    ran = [
+        one for outcome in ("passed", "failed", "error") for one in terminalreporter.stats.get(outcome, [])
+    ]
     if any(_is_ours(report) for report in ran):
         terminalreporter.section("where the embedded API server differs from Kubernetes")
         for one in DIFFERENCES.values():

@@ -112,6 +112,15 @@ async def test_a_finalizer_must_be_qualified(api: Api) -> None:
     ]
 
 
+async def test_a_custom_resources_finalizer_may_be_bare(widgets: Api) -> None:
+    body = {**widget(), "metadata": {"name": "w", "finalizers": ["finalizer.keda.sh"]}}
+    await widgets.create(WIDGETS, body)
+    marked = await widgets.delete(WIDGETS, "w")
+    assert marked["metadata"]["finalizers"] == ["finalizer.keda.sh"]
+    await widgets.patch(WIDGETS, "w", {"metadata": {"finalizers": None}})
+    assert not await widgets.exists(WIDGETS, "w")
+
+
 async def test_children_go_with_their_owner(api: Api) -> None:
     owner = await api.create(CONFIGMAPS, config_map("owner"))
     await api.create(CONFIGMAPS, config_map("child", metadata=owned_by(owner)))

@@ -126,13 +126,19 @@ class Connection:
             await self._send(http1.answer(code, content))
             return True
         await self._hold(request)
-        self._writer.write(answer.encode())
+        head = answer.encode()
+        if request.is_watch:
+            # Its client waits for the head, and its first event may be a long time coming.
+            await self._send(head)
+            head = b""
         async for piece in http1.pieces(reader, answer, request.method):
             if request.is_watch and plan.delay_seconds:
                 await asyncio.sleep(plan.delay_seconds)
             await self._hold(request)
-            await self._send(piece)
-        await self._writer.drain()
+            await self._send(head + piece)
+            head = b""
+        if head:
+            await self._send(head)
         return "close" not in answer.get("connection").lower()
 
     async def _hold(self, request: Request) -> None:

@@ -87,11 +87,8 @@ class ProxiedClient(_Controls):
         self._thawed.set()
         self.connections: set[Connection] = set()
         self.listener: asyncio.Server | None = None
-
-    @property
-    def server(self) -> str:
+        self.server = urlsplit(proxy.upstream.server).netloc
         """Host and port behind the proxy."""
-        return urlsplit(self._proxy.upstream.server).netloc
 
     def kubeconfig(self, path: Path) -> Path:
         """Write one for kubectl or a process of its own."""

@@ -192,3 +192,15 @@ def test_candidates_are_ranked_alike_by_everybody_and_differently_every_time() -
 
 def _holders(actions: list[Action]) -> list[str]:
     return [action.holder for action in actions if isinstance(action, Write)]
+
+
+def test_a_renewal_that_the_watch_shows_before_it_is_answered_counts_as_one_that_came_back() -> None:
+    """It often is quicker than the answer; missed each time, the view would seem to stand still."""
+    member = holding()
+    now = 0.0
+    for version in range(3, 12):
+        now += TIMING.renew_every
+        member.on(Tick(), now)
+        member.on(Watched(LeaseView(FIRST, 1, str(version))), now)
+        member.on(Accepted(now, LeaseView(FIRST, 1, str(version))), now)
+        assert member.standing(now) is Standing.ACT

@@ -70,7 +70,9 @@ class SlowLeases(Leases):
 
 
 @asynccontextmanager
-async def renewing(leases: Leases, pod: str = "w0", *, is_first: bool = True) -> AsyncIterator[Renewal[Tenure]]:
+async def renewing(
+    leases: Leases, pod: str = "w0", *, is_first: bool = True
+) -> AsyncIterator[Renewal[Tenure]]:
     tenure = Tenure(Identity(pod, f"uid-{pod}", "n"), TIMING, is_first=is_first)
     renewal = Renewal(tenure, leases, namespace="sys", name="noctaya-leader")
     task = asyncio.create_task(renewal.run())

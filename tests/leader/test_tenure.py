@@ -257,6 +257,22 @@ def test_leaving_in_the_middle_of_a_renewal_still_releases_the_lease() -> None:
     assert tenure.standing(2.9) is Standing.NONE
 
 
+def test_leaving_in_the_middle_of_an_acquisition_releases_what_it_got_and_keeps_its_epoch() -> None:
+    tenure = Tenure(ME, TIMING)
+    assert tenure.on(Tick(), 0.0) == [Read()]
+    assert tenure.on(Seen(LeaseView("", 4, "8")), 0.1) == [Write(str(ME), 5, "8")]  # given up, and it lands
+    assert tenure.on(Leaving(), 0.2) == [Read()]
+    assert tenure.on(Seen(LeaseView(str(ME), 5, "9")), 0.3) == [Write("", 5, "9")]
+
+
+def test_leaving_in_the_middle_of_an_acquisition_that_another_won_leaves_it_alone() -> None:
+    tenure = Tenure(ME, TIMING)
+    tenure.on(Tick(), 0.0)
+    tenure.on(Seen(LeaseView("", 4, "8")), 0.1)
+    assert tenure.on(Leaving(), 0.2) == [Read()]
+    assert tenure.on(Seen(LeaseView("w1_bbbbbbbb_x", 5, "9")), 0.3) == []
+
+
 def test_leaving_never_releases_the_lease_of_another() -> None:
     tenure = holding(epoch=3)
     tenure.on(Leaving(), 2.6)

@@ -8,19 +8,16 @@ not hold, or a mutant was not caught.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tests.sim.checker import Figures
-from tests.sim.gate import Catch, catch, counts_of_careless
-from tests.sim.mutants import MUTANTS
+from tests.sim.gate import counts_of_careless
 from tests.sim.running import PARTS, run_seed, shrink
+from tests.sim.sweeping import BATCH, catches, sweep
 from tests.sim.tracing import trace
-
-BATCH = 25
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,20 +52,9 @@ def _one(seed: int, *, is_traced: bool, shard: int | None) -> int:
     return 1 if outcome.violation else 0
 
 
-def _batch(seeds: range) -> tuple[int, Figures, Counter[str], list[int]]:
-    figures, faults, bad = Figures(), Counter[str](), []
-    for seed in seeds:
-        outcome = run_seed(seed)
-        figures.add(outcome.figures)
-        faults.update(fault.kind for fault in outcome.schedule.faults)
-        if outcome.violation is not None:
-            bad.append(seed)
-    return len(seeds), figures, faults, bad
-
-
 def _many(seeds: range, jobs: int) -> int:
     start, figures, faults, bad, done = time.monotonic(), Figures(), Counter[str](), list[int](), 0
-    for count, part, kinds, failed in _spread(seeds, jobs):
+    for count, part, kinds, failed in sweep(seeds, jobs):
         done += count
         figures.add(part)
         faults.update(kinds)
@@ -80,15 +66,6 @@ def _many(seeds: range, jobs: int) -> int:
             _say(f"{done} of {len(seeds)} schedules, {len(bad)} with a violation, {pace:.0f} a minute")
     _summary(seeds, figures, faults, bad, time.monotonic() - start)
     return 1 if bad else 0
-
-
-def _spread(seeds: range, jobs: int) -> Iterator[tuple[int, Figures, Counter[str], list[int]]]:
-    batches = [seeds[index : index + BATCH] for index in range(0, len(seeds), BATCH)]
-    if jobs == 1:
-        yield from map(_batch, batches)
-        return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_batch, batches)
 
 
 def _report(seed: int) -> None:
@@ -132,20 +109,14 @@ def _percentiles(values: list[float]) -> str:
 
 def _gate(seeds: range, jobs: int) -> int:
     missed = 0
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for found in pool.imap(_catch, [(index, seeds) for index in range(len(MUTANTS))]):
-            missed += not found.is_caught
-            _say(str(found))
+    for found in catches(seeds, jobs):
+        missed += not found.is_caught
+        _say(str(found))
     sound, careless = counts_of_careless(seeds[: min(len(seeds), 100)])
     _say(f"{'observation clocks not restarted':<32}  {careless} fences instead of {sound}")
     missed += careless <= sound
     _say(f"{missed} mutants were not caught" if missed else "every mutant was caught")
     return 1 if missed else 0
-
-
-def _catch(job: tuple[int, range]) -> Catch:
-    index, seeds = job
-    return catch(MUTANTS[index], seeds)
 
 
 def _say(line: str) -> None:

@@ -59,6 +59,7 @@ class Checker:
         self.figures = Figures()
         self._active: list[dict[Worker, int]] = [{} for _ in range(shards)]
         self._highest = [0] * shards
+        self._acted = [0] * shards
         self._holder_of: dict[tuple[int, int], str] = {}
         self._contested: set[int] = set()
         self._recorded: dict[int, tuple[str, int]] = {}
@@ -71,14 +72,9 @@ class Checker:
     def started(self, worker: Worker, shard: int, epoch: int) -> None:
         """`worker` owns `shard` under `epoch` from now on."""
         incarnation = str(worker.membership.identity)
-        if epoch < self._highest[shard]:
-            self.fail("I1", f"{incarnation} owns shard {shard} under {epoch} after {self._highest[shard]}")
+        if epoch < self._acted[shard]:
+            self.fail("I1", f"{incarnation} owns shard {shard} under {epoch} after {self._acted[shard]}")
         self._highest[shard] = epoch
-        if self._holder_of.setdefault((shard, epoch), incarnation) != incarnation:
-            self.fail(
-                "I1",
-                f"epoch {epoch} of shard {shard} belongs to {self._holder_of[shard, epoch]} and {incarnation}",
-            )
         self._active[shard][worker] = epoch
         if len(self._active[shard]) > 1:
             self._contested.add(shard)
@@ -114,9 +110,14 @@ class Checker:
     def effect(self, worker: Worker, shard: int, epoch: int) -> None:
         """`worker` acts."""
         self.figures.effects += 1
-        if epoch < self._highest[shard]:
+        incarnation = str(worker.membership.identity)
+        if epoch < self._acted[shard]:
+            self.fail("I1", f"{incarnation} acted for shard {shard} under {epoch} after {self._acted[shard]}")
+        self._acted[shard] = epoch
+        if self._holder_of.setdefault((shard, epoch), incarnation) != incarnation:
             self.fail(
-                "I1", f"{worker.name} acted for shard {shard} under {epoch} after {self._highest[shard]}"
+                "I1",
+                f"both {self._holder_of[shard, epoch]} and {incarnation} acted for shard {shard} under {epoch}",
             )
 
     # -- I2 ------------------------------------------------------------------------------------------------------------
@@ -126,7 +127,20 @@ class Checker:
         before = self._recorded.get(shard)
         if before is not None and before[0] != holder and epoch <= before[1]:
             self.fail("I2", f"shard {shard} went from {before} to {(holder, epoch)}")
+        if (
+            before is None
+            and epoch <= self._acted[shard]
+            and self._holder_of[shard, self._acted[shard]] != holder
+        ):
+            self.fail(
+                "I2",
+                f"a lost record of shard {shard} was made anew under {epoch}; {self._acted[shard]} was acted under",
+            )
         self._recorded[shard] = (holder, epoch)
+
+    def lost(self, shard: int) -> None:
+        """The record of `shard` was deleted: an epoch that nobody has acted under may come again."""
+        self._recorded.pop(shard, None)
 
     def mapped(self, fleet: str, map_: ShardMap) -> None:
         """The ShardMap was written (I2, I3)."""

@@ -120,12 +120,12 @@ class ForgetsEpochs(ShardOwnership):
 class ZeroForUnknown(Answers):
     """What is not known is told as zero."""
 
-    def value(self, key: str, demand: Demand, permission: Permission) -> int | Silence:
-        answer = super().value(key, demand, permission)
+    def value(self, key: str, demand: Demand, permission: Permission, held: int = 0) -> int | Silence:
+        answer = super().value(key, demand, permission, held)
         return 0 if isinstance(answer, Silence) else answer
 
-    def is_active(self, key: str, demand: Demand, permission: Permission) -> bool | Silence:
-        answer = super().value(key, demand, permission)
+    def is_active(self, key: str, demand: Demand, permission: Permission, held: int = 0) -> bool | Silence:
+        answer = super().value(key, demand, permission, held)
         return False if isinstance(answer, Silence) else answer > 0
 
 

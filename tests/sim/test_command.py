@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.sim import __main__ as command
+from tests.sim import sweeping
 from tests.sim.mutants import MUTANTS
 from tests.sim.rules import Rules
 from tests.sim.running import Outcome, run_seed
@@ -24,6 +28,12 @@ def test_many_schedules_end_with_a_table_of_figures(capsys: pytest.CaptureFixtur
         assert name in printed
 
 
+def test_several_processes_share_the_seeds() -> None:
+    asked = [sys.executable, "-m", "tests.sim", "--seeds", "30", "--jobs", "2"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=100)
+    assert "schedules        30 (seeds 0 to 29" in done.stdout
+
+
 def test_one_schedule_is_traced(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--seed", "3", "--trace", "--shard", "0"]) == 0
     printed = capsys.readouterr().out
@@ -41,5 +51,6 @@ def test_a_violation_is_printed_with_its_seed_and_fails(
 
     caught = next(seed for seed in range(60) if run_seed(seed, rules).violation)
     monkeypatch.setattr(command, "run_seed", broken)
+    monkeypatch.setattr(sweeping, "run_seed", broken)
     assert command.main(["--first", str(caught), "--seeds", "1"]) == 1
     assert f"seed {caught}: I" in capsys.readouterr().out

@@ -357,6 +357,7 @@ class Worker:
                 self.owned[shard] = None
                 self.answers.forget(f"s{shard}")
                 self.world.checker.started(self, shard, epoch)
+                self._write_status(shard, epoch)
             case owns.StopShard(shard):
                 self.owned.pop(shard, None)
                 phase = self.ownership.state.shards[shard].phase
@@ -376,6 +377,12 @@ class Worker:
                 self.tell_incarnation(holder, owns.ResignAsked(me, shard, holder, epoch))
             case owns.AnswerResigned(peer, shard, holder, epoch):
                 self.tell_incarnation(peer, owns.Resigned(shard, holder, epoch))
+            case owns.AskEpoch(shard):
+                for pod in list(self.world.workers):
+                    if pod != self.name:
+                        self.tell(pod, lambda worker: worker._owns(owns.EpochAsked(me, shard)))
+            case owns.AnswerEpoch(peer, shard, epoch):
+                self.tell_incarnation(peer, owns.HigherEpochSeen(shard, epoch))
             case owns.Drained():
                 self._leave()
 
@@ -492,8 +499,8 @@ class Worker:
     def hear_epochs(self, config: dict[int, tuple[str, int, int]]) -> None:
         """A gateway reports under which epochs it knows the shards."""
         shards = self.ownership.state.shards
-        for shard, (fleet, epoch, _) in config.items():
-            if epoch > shards[shard].floor and fleet == self.ownership.state.fleet:
+        for shard, (_, epoch, _) in config.items():
+            if epoch > shards[shard].floor:
                 self._owns(owns.HigherEpochSeen(shard, epoch))
 
     # -- KEDA ----------------------------------------------------------------------------------------------------------

@@ -252,6 +252,8 @@ class World:
         """An operator deletes objects."""
         for name in names:
             self.api.delete(name, self.clockwork.now)
+            if name.startswith("noctaya-shard-"):
+                self.checker.lost(int(name.removeprefix("noctaya-shard-")))
         self.changed()
 
     def crash_gateway(self, index: int) -> None:

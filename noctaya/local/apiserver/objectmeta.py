@@ -88,7 +88,7 @@ def check(kind: Kind, new: Object) -> None:
         *_name_causes(kind, metadata.get("name")),
         *_label_causes(metadata.get("labels")),
         *_key_causes(metadata.get("annotations"), "metadata.annotations"),
-        *_finalizer_causes(metadata.get("finalizers")),
+        *_finalizer_causes(kind, metadata.get("finalizers")),
     ]
     for owner in metadata.get("ownerReferences") or []:
         for needed in ("apiVersion", "kind", "name", "uid"):
@@ -156,13 +156,16 @@ def _is_qualified(key: object) -> bool:
     return _LABEL_NAME.fullmatch(name) is not None and (not slash or _SUBDOMAIN.fullmatch(prefix) is not None)
 
 
-def _finalizer_causes(finalizers: object) -> list[Cause]:
-    rule = "name is neither a standard finalizer name nor is it fully qualified"
-    return [
-        Cause(f"metadata.finalizers[{index}]", f'Invalid value: "{one}": {rule}')
-        for index, one in enumerate(finalizers if isinstance(finalizers, list) else [])
-        if one not in _STANDARD_FINALIZERS and ("/" not in str(one) or not _is_qualified(one))
-    ]
+def _finalizer_causes(kind: Kind, finalizers: object) -> list[Cause]:
+    """Built-in kinds want a domain in front; custom resources take a bare name, as KEDA's `finalizer.keda.sh` is."""
+    unqualified = "name is neither a standard finalizer name nor is it fully qualified"
+    causes = []
+    for index, one in enumerate(finalizers if isinstance(finalizers, list) else []):
+        if not _is_qualified(one):
+            causes.append(Cause(f"metadata.finalizers[{index}]", f'Invalid value: "{one}": {_KEY_RULE}'))
+        elif kind.schema is None and one not in _STANDARD_FINALIZERS and "/" not in one:
+            causes.append(Cause(f"metadata.finalizers[{index}]", f'Invalid value: "{one}": {unqualified}'))
+    return causes
 
 
 def _other_object(kind: Kind, before: Object, given: Json, *, is_patch: bool) -> status.ApiError:

@@ -34,7 +34,9 @@ def container_of(pod: Object, name: str) -> Container:
     """The running container of that name."""
     metadata = pod["metadata"]
     (status,) = [found for found in pod["status"]["containerStatuses"] if found["name"] == name]
-    return Container(metadata["namespace"], metadata["name"], name, status["containerID"].rpartition("/")[2])
+    return Container(
+        metadata["namespace"], metadata["name"], name, status.get("containerID", "").rpartition("/")[2]
+    )
 
 
 async def send(cluster: Cluster, container: Container, number: signal.Signals) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from tests.acceptance.api import Api, Object, Refused
-from tests.acceptance.failures.scene import SETTLE_SECONDS, scene
+from tests.acceptance.failures.scene import LONG, SETTLE_SECONDS, scene
 from tests.acceptance.fleet import NAMESPACE, Fleet
 from tests.acceptance.models import is_ready
 from tests.acceptance.waiting import until
@@ -22,7 +22,7 @@ async def test_evicting_every_pod_one_after_the_other_loses_no_request(
 ) -> None:
     async with scene(cluster, api, fleet, namespace) as stage:
         (sleeper,) = await stage.add("sleeper", gentle=True)
-        await stage.background(sleeper)
+        await stage.background(sleeper, cooldown=LONG)
         await sleeper.until_asleep(SETTLE_SECONDS)
         began = stage.mark("evictions begin")
         evicted = 0

@@ -38,6 +38,7 @@ async def test_without_keda_a_worker_says_so_and_a_held_request_is_answered_once
             await late.until_condition(
                 "AutoscalingReady", "False", SETTLE_SECONDS, reason="AutoscalingUnavailable"
             )
+            await late.until_condition("EndpointReady", "True", SETTLE_SECONDS)
             held = [stage.ask(early), stage.ask(late)]
             await asyncio.gather(*(stage.until_held(request) for request in held))
         finally:

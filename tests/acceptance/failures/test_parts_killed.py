@@ -4,6 +4,7 @@ What a killed gateway held itself is gone with it (docs/behavior.md): its client
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -11,9 +12,9 @@ import pytest
 
 from tests.acceptance import installation
 from tests.acceptance.api import Api
-from tests.acceptance.failures.faults import container_of, kill, kill_part, kill_pod
+from tests.acceptance.failures.faults import Container, container_of, kill, kill_part, kill_pod
 from tests.acceptance.failures.outcomes import Ending, Request
-from tests.acceptance.failures.scene import BUSY, SETTLE_SECONDS, Scene, scene
+from tests.acceptance.failures.scene import BUSY, LONG, SETTLE_SECONDS, Scene, scene
 from tests.acceptance.fleet import NAMESPACE, Fleet
 from tests.acceptance.models import Model
 from tests.acceptance.waiting import until
@@ -31,7 +32,7 @@ async def test_a_killed_worker_costs_a_wake_some_seconds_and_nothing_else(
         usual, in_place, replaced = await stage.add(
             "usual", "in-place", "replaced", on="sleepers", gentle=True
         )
-        await stage.background(usual, in_place, replaced)
+        await stage.background(usual, in_place, replaced, cooldown=LONG)
         await strike(stage, "nothing", usual, _nothing)
 
         async def kill_container() -> None:
@@ -55,21 +56,18 @@ async def test_a_killed_gateway_takes_only_what_it_held_itself(
         for is_stream in (True, False):
             busy = stage.traffic.keep_busy(f"{namespace}/{BUSY}", via="survivor", is_stream=is_stream)
             stage.start(busy, "client of the other gateway")
-        (pod,) = [
-            found for found in await fleet.objects("gateway") if found["metadata"]["name"] == victim.name
-        ]
-        await strike(
-            stage, "a gateway", sleeper, lambda: kill(cluster, container_of(pod, "gateway")), via="survivor"
-        )
-        struck = stage.struck
-        await until(
-            lambda: _has_restarted(fleet, victim.name), SETTLE_SECONDS, "the gateway is started again"
-        )
+        victims = await _container(fleet, victim.name)
+        await strike(stage, "a gateway", sleeper, partial(kill, cluster, victims), via="survivor")
+        struck, landed = stage.struck
+        await until(partial(_has_restarted, fleet, victims), SETTLE_SECONDS, "the gateway is started again")
         await fleet.until_pods("gateway", 2, SETTLE_SECONDS)
         back = stage.mark("both gateways are ready")
 
         def was_inside(request: Request) -> bool:
-            return request.via == "fleet" and request.ending is Ending.BROKEN and request.is_open_at(struck)
+            is_broken = request.via == "fleet" and request.ending is Ending.BROKEN
+            return (
+                is_broken and request.began <= landed and (request.ended is None or request.ended >= struck)
+            )
 
         def found_nobody(request: Request) -> bool:
             return request.via == "fleet" and struck <= request.began <= back
@@ -95,10 +93,10 @@ async def test_a_killed_part_of_the_cluster_costs_a_wake_some_seconds_and_nothin
 async def strike(stage: Scene, what: str, sleeper: Model, fault: Work, *, via: str = "fleet") -> None:
     """Kill something, ask a sleeping model at once, and wait for its answer."""
     await sleeper.until_asleep(SETTLE_SECONDS)
-    struck = stage.struck = stage.mark(f"killed: {what}")
-    killing = asyncio.ensure_future(fault())
+    struck = stage.mark(f"killed: {what}")
     request = stage.ask(sleeper, via=via)
-    await killing
+    await fault()
+    stage.struck = (struck, time.monotonic())
     await stage.until_answered(request)
     assert request.first_byte is not None, request
     stage.cost(f"killed: {what}; the next wake is answered after", request.first_byte - struck)
@@ -108,6 +106,10 @@ async def _nothing() -> None:
     """The usual wake, to compare with."""
 
 
-async def _has_restarted(fleet: Fleet, name: str) -> bool:
-    (pod,) = [found for found in await fleet.objects("gateway") if found["metadata"]["name"] == name]
-    return any(status["restartCount"] > 0 for status in pod["status"]["containerStatuses"])
+async def _has_restarted(fleet: Fleet, before: Container) -> bool:
+    return (await _container(fleet, before.pod)).id != before.id
+
+
+async def _container(fleet: Fleet, pod: str) -> Container:
+    (found,) = [entry for entry in await fleet.objects("gateway") if entry["metadata"]["name"] == pod]
+    return container_of(found, "gateway")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.api import Api, Object
 from tests.acceptance.failures.faults import kill_pod, operator_pod
-from tests.acceptance.failures.scene import SETTLE_SECONDS, scene
+from tests.acceptance.failures.scene import LONG, SETTLE_SECONDS, scene
 from tests.acceptance.fleet import NAMESPACE, Fleet
 from tests.acceptance.models import Model, condition_of
 from tests.acceptance.waiting import until, until_equal
@@ -28,7 +28,7 @@ async def test_an_hpa_is_right_within_a_minute_of_the_scalers_return(
     restarted meanwhile, so that it has built nothing for either."""
     async with scene(cluster, api, fleet, namespace) as stage:
         made, known = await stage.add("made", "known", on="away", gentle=True)
-        await stage.background(made, known)
+        await stage.background(made, known, cooldown=LONG)
         written = as_new(await made.scaled_object())
 
         stage.mark("the worker is taken away")

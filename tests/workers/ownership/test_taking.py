@@ -175,3 +175,13 @@ def test_durations_with_which_two_could_own_a_shard_are_refused() -> None:
 
 def _writes(actions: list[events.Action]) -> list[events.CasShard]:
     return [action for action in actions if isinstance(action, events.CasShard)]
+
+
+def test_before_a_lost_record_is_made_anew_peers_are_asked_for_the_epochs_that_they_remember() -> None:
+    hand = fresh()
+    assert events.AskEpoch(0) in hand.gone(0)
+    hand.feed(events.HigherEpochSeen(0, 6))
+    (cas,) = _writes(hand.wait(TIMING.absent_after))
+    assert (cas.shard, cas.epoch) == (0, 7)
+    peer = fresh()
+    assert peer.feed(events.EpochAsked(OTHER, 0)) == [events.AnswerEpoch(OTHER, 0, 3)]

@@ -28,6 +28,7 @@ class World:
         self.demand: Demand = Known(0)
         self.permission = Permission.ACT
         self.known: bool | None = True
+        self.replicas = 0
         self.now = 1000.0
 
 
@@ -45,6 +46,7 @@ async def serving(
         permission=lambda shard: world.permission,
         is_known=lambda key: world.known,
         pushes=Pushes(lambda key: False),
+        replicas=lambda key: world.replicas,
         stream_seconds=stream_seconds,
         drain_spread_seconds=drain_spread_seconds,
         recency=recency,
@@ -108,6 +110,15 @@ async def test_what_is_not_known_or_not_ours_is_unavailable_and_a_stranger_is_no
         assert await refused(client.is_active) is grpc.StatusCode.UNAVAILABLE
         world.known = False
         assert await refused(client.is_active) is grpc.StatusCode.NOT_FOUND
+
+
+async def test_of_a_model_that_is_awake_an_owner_that_does_not_know_tells_what_keeps_it_so() -> None:
+    world = World()
+    async with serving(world) as (_, client):
+        world.demand, world.replicas = Unknown(), 2
+        assert await client.is_active() is True
+        spec, value = await client.spec(), await client.metric()
+        assert value.metricValueFloat == 2 * spec.targetSizeFloat
 
 
 async def test_a_poll_between_two_requests_finds_the_service_active_and_its_demand_honest() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noctaya.workers.demand import AtLeast, Demand, Known, Unknown
-from noctaya.workers.metric import Answers, InvalidMetadata, Silence, target_of
+from noctaya.workers.metric import Answers, InvalidMetadata, Silence, held_value, target_of
 from noctaya.workers.permission import Permission
 
 KEY = "ai/qwen"
@@ -54,11 +54,43 @@ def test_one_gateways_word_is_enough_for_active_but_not_for_how_much() -> None:
     assert isinstance(answers.is_active(KEY, Known(2), Permission.NONE), Silence)
 
 
-@given(st.lists(st.tuples(demands, st.sampled_from(Permission))))
-def test_inactive_is_told_only_for_a_known_zero_by_an_owner(story: list[tuple[Demand, Permission]]) -> None:
+@pytest.mark.parametrize("demand", [Unknown(), AtLeast(0)])
+@pytest.mark.parametrize("permission", [Permission.ACT, Permission.GROW])
+def test_an_owner_that_does_not_know_holds_the_replicas_that_are_there(
+    demand: Demand, permission: Permission
+) -> None:
+    """Errors for longer than a cooldown let KEDA 2.20 put a busy model to sleep (keda.md 4.5)."""
+    answers, held = Answers(), held_value(2, 10)
+    assert answers.value(KEY, demand, permission, held) == 20
+    assert answers.is_active(KEY, demand, permission, held) is True
+    assert isinstance(answers.value(KEY, demand, permission, held_value(0, 10)), Silence)
+    assert isinstance(answers.is_active(KEY, demand, permission, held_value(0, 10)), Silence)
+
+
+def test_what_is_known_is_told_whatever_replicas_there_are() -> None:
+    answers = Answers()
+    assert answers.value(KEY, Known(0), Permission.ACT, held_value(3, 10)) == 0
+    assert answers.is_active(KEY, Known(0), Permission.ACT, held_value(3, 10)) is False
+    assert answers.value(KEY, Unknown(35), Permission.ACT, held_value(3, 10)) == 35
+
+
+def test_a_worker_that_owns_nothing_holds_nothing() -> None:
+    assert isinstance(Answers().value(KEY, Unknown(), Permission.NONE, held_value(3, 10)), Silence)
+
+
+@given(st.integers(1, 50), st.integers(1, 100))
+def test_the_value_that_holds_makes_an_hpa_want_the_same_number(replicas: int, target: int) -> None:
+    assert held_value(replicas, float(target)) / target == replicas
+
+
+@given(st.lists(st.tuples(demands, st.sampled_from(Permission), st.integers(0, 5))))
+def test_inactive_is_told_only_for_a_known_zero_by_an_owner(
+    story: list[tuple[Demand, Permission, int]],
+) -> None:
     answers, valid = Answers(), 0
-    for demand, permission in story:
-        active, value = answers.is_active(KEY, demand, permission), answers.value(KEY, demand, permission)
+    for demand, permission, held in story:
+        active = answers.is_active(KEY, demand, permission, held)
+        value = answers.value(KEY, demand, permission, held)
         if active is False or value == 0:
             assert (demand, permission) == (Known(0), Permission.ACT)
         if permission is Permission.GROW and not isinstance(value, Silence):
