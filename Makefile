@@ -8,7 +8,9 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster image
+.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster image sim
+
+SEEDS ?= 20000
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -50,6 +52,10 @@ test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs ro
 
 image: setup ## make the image noctaya:<version> without a container engine, with its bill of materials, into dist/
 	$(BIN)/python -m tests.cluster image
+
+sim: setup ## the shard protocol under SEEDS schedules of faults, and every mutant (long)
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) --jobs 2
+	$(BIN)/python -m tests.sim --mutants
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current
 	$(BIN)/ruff check .
