@@ -1,8 +1,8 @@
 """An API server for tests, the embedded one and a real one in turn: `api_server`.
 
-A plugin (`tests/conftest.py` names it), so that every folder's tests share the session's servers. `make test` runs against
-the embedded one, `-m cluster` against a real one: a control plane without nodes and KEDA, started for the session, or the
-cluster that `NOCTAYA_TEST_CLUSTER` names.
+A plugin (`tests/conftest.py` names it), so that every folder's tests can have them. `make test` runs against the embedded
+one, `-m cluster` against a real one: a control plane without nodes and KEDA, started for the session, or the cluster that
+`NOCTAYA_TEST_CLUSTER` names.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,7 +27,16 @@ OURS = {"noctaya.test/suite": "conformance"}
 """Label of namespaces that may go when a session ends."""
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """A real server is worth keeping. The embedded one starts in a moment and lives in this process: kept, its thread would go
+    on beside the tests of other folders, which count time and memory.
+    """
+    del fixture_name
+    expression = str(config.getoption("markexpr", ""))
+    return "session" if "cluster" in expression and "not cluster" not in expression else "module"
+
+
+@pytest.fixture(scope=_scope, params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
 def api_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     directory = tmp_path_factory.mktemp(request.param)
     if request.param == "embedded":
