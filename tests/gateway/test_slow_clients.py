@@ -46,7 +46,9 @@ async def test_a_head_that_comes_byte_by_byte_is_408_at_its_deadline() -> None:
         dripping = asyncio.create_task(_drip(writer, HEAD * 10))
         heard = await listen(reader, 5)
         dripping.cancel()
-        assert (heard.status, heard.code, heard.end) == (408, "request_timeout", "closed")
+        assert (heard.status, heard.code) == (408, "request_timeout")
+        # A byte that was on its way when the gateway hung up is answered with a reset; the answer has been read by then.
+        assert heard.end in {"closed", "reset"}
         assert time.monotonic() - begun < 3
 
 
