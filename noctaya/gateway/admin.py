@@ -5,7 +5,6 @@ Probes and metrics are for the pod network. A look inside names models, pods and
 """
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +13,7 @@ from aiohttp import web
 from prometheus_client import exposition
 
 from noctaya.gateway.metrics import Metrics
+from noctaya.loopback import is_loopback
 
 Readiness = Callable[[], tuple[bool, list[str]]]
 """Whether this gateway should get requests, and what speaks against it."""
@@ -39,7 +39,7 @@ def build(metrics: Metrics, readiness: Readiness, queue: Callable[[], dict[str, 
         return web.Response(body=text, headers={"content-type": content_type})
 
     async def debug_queue(request: web.Request) -> web.Response:
-        if not _is_loopback(request.remote):
+        if not is_loopback(request.remote):
             raise web.HTTPForbidden(text="only from loopback: use kubectl port-forward\n")
         return web.json_response(queue())
 
@@ -53,14 +53,3 @@ def build(metrics: Metrics, readiness: Readiness, queue: Callable[[], dict[str, 
         ]
     )
     return app
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        address = ipaddress.ip_address(remote or "")
-    except ValueError:
-        return False
-    mapped = getattr(
-        address, "ipv4_mapped", None
-    )  # a dual-stack listener shows 127.0.0.1 as ::ffff:127.0.0.1
-    return (mapped or address).is_loopback

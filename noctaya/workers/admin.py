@@ -6,7 +6,6 @@ leaves the scaler's Service, and KEDA would lose the answers that it has. Its bo
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from noctaya.loopback import is_loopback
 from noctaya.workers.problems import Problems
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,7 +45,7 @@ def admin_app(
 
     def debug(view: View) -> Handler:
         async def show(request: web.Request) -> web.Response:
-            if not _is_loopback(request.remote):
+            if not is_loopback(request.remote):
                 raise web.HTTPForbidden(text="only from loopback: use kubectl port-forward\n")
             return _json(view())
 
@@ -58,17 +58,6 @@ def admin_app(
     for name, view in views.items():
         app.router.add_get(f"/debug/{name}", debug(view))
     return app
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        address = ipaddress.ip_address(remote or "")
-    except ValueError:
-        return False
-    mapped = getattr(
-        address, "ipv4_mapped", None
-    )  # a dual-stack listener shows 127.0.0.1 as ::ffff:127.0.0.1
-    return (mapped or address).is_loopback
 
 
 def _json(body: Any, *, status: int = 200) -> web.Response:
