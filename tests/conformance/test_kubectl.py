@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,10 @@ from noctaya.kube.resources import CONFIGMAPS, DEPLOYMENTS
 from tests.conformance.client import Api, Object
 from tests.conformance.definitions import WIDGETS, widget
 from tests.conformance.objects import config_map, deployment
+from tests.kubectl_run import Finished, run_kubectl
 
 pytestmark = pytest.mark.kubectl
 RUN_SECONDS = 90.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    code: int
-    out: str
-    err: str
 
 
 Kubectl = Callable[..., Awaitable[Finished]]
@@ -46,23 +39,14 @@ def kubectl(widgets: Api, tmp_path: Path) -> Kubectl:
     }
 
     async def run(*words: str, given: str = "", ok: bool = True) -> Finished:
-        process = await asyncio.create_subprocess_exec(
+        finished = await run_kubectl(
             program,
             f"--namespace={widgets.namespace}",
             *words,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            environment=environment,
+            given=given,
+            seconds=RUN_SECONDS,
         )
-        try:
-            async with asyncio.timeout(RUN_SECONDS):
-                out, err = await process.communicate(given.encode())
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        finished = Finished(process.returncode or 0, out.decode(), err.decode())
         assert (finished.code == 0) is ok, f"kubectl {words}: {finished}"
         return finished
 

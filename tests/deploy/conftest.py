@@ -1,6 +1,5 @@
 """The embedded API server and kubectl against it, for what has to be applied rather than read."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from noctaya.local.apiserver import ApiServer
 from tests.deploy.manifests import DEADLINE_SECONDS, kubectl_program
+from tests.kubectl_run import run_kubectl
 
 Kubectl = Callable[..., Coroutine[Any, Any, str]]
 
@@ -27,23 +27,11 @@ async def kubectl(server: ApiServer, tmp_path: Path) -> Kubectl:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(config)}
 
     async def run(*arguments: str, given: str = "") -> str:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *arguments,
-            env=environment,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        finished = await run_kubectl(
+            program, *arguments, environment=environment, given=given, seconds=DEADLINE_SECONDS
         )
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                out, errors = await process.communicate(given.encode())
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode == 0, errors.decode() + out.decode()
-        assert not errors, errors.decode()
-        return out.decode()
+        assert finished.code == 0, finished.err + finished.out
+        assert not finished.err, finished.err
+        return finished.out
 
     return run

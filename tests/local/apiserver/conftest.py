@@ -16,6 +16,7 @@ import pytest
 
 from noctaya.local.apiserver import ApiServer, Cluster, Storage, WriteOptions
 from noctaya.local.apiserver.kinds import Kind
+from tests.kubectl_run import Finished, run_kubectl
 from tests.local.apiserver.manifests import Object, widgets_definition
 
 DEADLINE_SECONDS = 20.0
@@ -157,13 +158,6 @@ async def http(server: ApiServer) -> AsyncIterator[Http]:
         yield Http(server, session)
 
 
-@dataclass(frozen=True)
-class Finished:
-    code: int
-    out: str
-    err: str
-
-
 Kubectl = Callable[..., Coroutine[Any, Any, Finished]]
 
 
@@ -177,22 +171,13 @@ async def kubectl(server: ApiServer, tmp_path: Path) -> Kubectl:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": str(config)}
 
     async def run(*arguments: str, given: str = "", ok: bool = True, **variables: str) -> Finished:
-        process = await asyncio.create_subprocess_exec(
+        finished = await run_kubectl(
             program,
             *arguments,
-            env={**environment, **variables},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            environment={**environment, **variables},
+            given=given,
+            seconds=DEADLINE_SECONDS,
         )
-        try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                out, err = await process.communicate(given.encode())
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        finished = Finished(process.returncode or 0, out.decode(), err.decode())
         assert not ok or finished.code == 0, f"kubectl {arguments} failed: {finished.err}{finished.out}"
         return finished
 
