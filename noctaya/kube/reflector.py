@@ -29,6 +29,7 @@ from noctaya.kube.errors import (
     Undecodable,
 )
 from noctaya.kube.metadata import Metadata
+from noctaya.kube.versions import number_of
 
 
 class HasMetadata(Protocol):
@@ -247,10 +248,10 @@ class Reflector(Generic[T]):
         self.last_contact = now
         if resource_version:
             self._resource_version = resource_version
-            self._highest = max(self._highest, _as_number(resource_version))
+            self._highest = max(self._highest, number_of(resource_version))
 
     def _on_listed(self, event: Listed[T], now: float) -> list[Action[T]]:
-        version = _as_number(event.resource_version)
+        version = number_of(event.resource_version)
         if version and version < self._highest:
             if self._older_since is None:
                 self._older_since = now
@@ -341,8 +342,3 @@ class Reflector(Generic[T]):
 
 def _key(metadata: Metadata) -> Key:
     return (metadata.namespace, metadata.name)
-
-
-def _as_number(resource_version: str) -> int:
-    """Versions are comparable numbers (KEP-5504); 0, which is never older, for anything else."""
-    return int(resource_version) if resource_version.isdecimal() else 0

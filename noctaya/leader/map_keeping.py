@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from noctaya.kube.versions import is_older
 from noctaya.leader.errors import ShardMapForeign, ShardMapInvalid
 from noctaya.leader.planner_events import MapSeen
 from noctaya.leader.shard_map import ShardMap
@@ -51,7 +52,7 @@ class MapKeeping:
         """Take in what is stored. False: it is older than what was seen."""
         is_read = event.request is not None  # from the newest state; the watch may lag behind
         if event.fleet == self.fleet and not is_read:
-            if _is_older(event.resource_version, self.version) or event.resource_version == self._stale:
+            if is_older(event.resource_version, self.version or "") or event.resource_version == self._stale:
                 return False
         is_new_fleet = event.fleet != self.fleet
         self.fleet, self.version, self._stale = event.fleet, event.resource_version, None
@@ -123,9 +124,3 @@ class MapKeeping:
         if found.generation - force.generation > MAX_JUMP:
             return ShardMapInvalid(f"generation {found.generation} is absurdly far above {force.generation}")
         return None
-
-
-def _is_older(version: str, than: str | None) -> bool:
-    if than is None or not (version.isdigit() and than.isdigit()):
-        return False
-    return int(version) < int(than)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from noctaya.kube.versions import is_newer
 from noctaya.leader.member_record import MemberState
 from noctaya.leader.rendezvous import ranked
 from noctaya.leader.tenure import (
@@ -39,7 +40,6 @@ from noctaya.leader.tenure import (
     Watched,
     Write,
 )
-from noctaya.leader.versions import is_newer
 
 VIEW_DEADLINE = 12.0
 """Seconds. Who takes a shard without a record waits longer than this by the tolerated ratio of clock rates."""
@@ -121,16 +121,6 @@ class Membership:
     def term(self) -> int:
         """`leaseTransitions` of the present incarnation; 0 before its first claim."""
         return self._tenure.epoch
-
-    @property
-    def epoch(self) -> int:
-        """The same by the name that a Lease's shell knows."""
-        return self.term
-
-    @property
-    def holder(self) -> str:
-        """Who holds the Lease, as far as was seen; empty for nobody."""
-        return self._tenure.holder
 
     @property
     def has_left(self) -> bool:

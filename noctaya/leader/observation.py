@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from noctaya.kube.versions import number_of
+
 ABSENT = ""
 """The version of a Lease that is not there."""
 
@@ -52,19 +54,19 @@ class Observation:
 
     def see(self, name: str, version: str, now: float) -> bool:
         """The watch showed the Lease of `name`. False: it is older than what was seen, and to be ignored."""
-        if _number(version) < _number(self._versions.get(name, ABSENT)):
+        if number_of(version) < number_of(self._versions.get(name, ABSENT)):
             return False
         self.hear(now)
-        self._newest = max(self._newest, _number(version))
+        self._newest = max(self._newest, number_of(version))
         self._note(name, version, now)
         return True
 
     def miss(self, name: str, now: float, version: str = ABSENT) -> bool:
         """The watch showed that the Lease of `name` is gone (deleted as of `version`); False: that is old news."""
-        if version != ABSENT and _number(version) < _number(self._versions.get(name, ABSENT)):
+        if version != ABSENT and number_of(version) < number_of(self._versions.get(name, ABSENT)):
             return False
         self.hear(now)
-        self._newest = max(self._newest, _number(version))
+        self._newest = max(self._newest, number_of(version))
         self._note(name, ABSENT, now)
         return True
 
@@ -78,12 +80,12 @@ class Observation:
 
         A list says nothing about the time before it: whoever it shows changed is observed from now on.
         """
-        if _number(version) < self._newest and not self._is_older_believed(now):
+        if number_of(version) < self._newest and not self._is_older_believed(now):
             return False
-        if _number(version) < self._newest:
+        if number_of(version) < self._newest:
             self._versions.clear()
         self._refused_since = None
-        self._newest = max(_number(each) for each in (version, *versions.values()))
+        self._newest = max(number_of(each) for each in (version, *versions.values()))
         self.hear(now)
         for name, seen in versions.items():
             self._note(name, seen, now)
@@ -137,8 +139,3 @@ class Observation:
         if self._refused_since is None:
             self._refused_since = now
         return now - self._refused_since >= self.timing.believe_older_after
-
-
-def _number(version: str) -> int:
-    """Resource versions of one resource are numbers that rise; of one that is none nothing is concluded."""
-    return int(version) if version.isascii() and version.isdigit() else 0

@@ -22,8 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from noctaya.kube.versions import is_newer
 from noctaya.leader.errors import TenureRefused
-from noctaya.leader.versions import is_newer
 
 HIGHEST_EPOCH = 2**31 - 1
 """`leaseTransitions` is an int32."""

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noctaya.api.names import SHARD_COUNT
+from noctaya.kube.versions import is_newer
 from noctaya.leader.member_record import MemberState
 from noctaya.leader.tenure import HIGHEST_CLAIM, Standing
-from noctaya.leader.versions import is_newer
 from noctaya.workers.permission import Permission
 from noctaya.workers.shard_events import (
     Action,

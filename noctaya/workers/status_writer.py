@@ -19,6 +19,7 @@ from noctaya.kube.errors import Conflict
 from noctaya.kube.events import EventRecorder, reference
 from noctaya.kube.objects import format_time
 from noctaya.kube.resources import LLMSERVICES
+from noctaya.kube.versions import is_older
 from noctaya.telemetry import context
 from noctaya.workers.apply import Permit
 from noctaya.workers.events import transitions
@@ -99,9 +100,7 @@ class StatusWriter:
 
 
 def _is_newer(written: LLMService, stored: LLMService) -> bool:
-    # Versions of one resource are ordered numbers (Kubernetes 1.35 says so; every API server before did it).
-    left, right = written.metadata.resource_version, stored.metadata.resource_version
-    return left.isdecimal() and right.isdecimal() and int(left) > int(right)
+    return is_older(stored.metadata.resource_version, written.metadata.resource_version)
 
 
 def as_patch(status: LLMServiceStatus) -> dict[str, Any]:
