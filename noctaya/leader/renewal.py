@@ -1,4 +1,4 @@
-"""The shell of `Tenure` and `Membership`: one Lease read and written as the core asks.
+"""The shell of `Tenure`: one Lease read and written as the core asks.
 
 A write is hedged (sharding.md 2.2): without an answer after `HEDGE_SECONDS` the very same bytes are sent again on another
 connection, so that neither a slow API server nor a dead connection costs the tenure. A conflict is no refusal when the Lease
@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
@@ -31,6 +31,7 @@ from noctaya.leader.tenure import (
     Refused,
     Seen,
     Standing,
+    Tenure,
     Tick,
     Unreachable,
     Write,
@@ -54,39 +55,19 @@ class LeaseAccess(Protocol):
     async def replace(self, lease: Lease) -> Lease: ...
 
 
-class Core(Protocol):
-    """A `Tenure`, or what stands on one (`Membership`). Of its actions those that are no Read or Write go to `on_action`."""
-
-    def on(self, event: Any, now: float) -> list[Any]: ...
-    def standing(self, now: float) -> Standing: ...
-    def deadline_in(self, now: float) -> float | None: ...
-    @property
-    def next_at(self) -> float: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def holder(self) -> str: ...
-
-
-CoreT = TypeVar("CoreT", bound=Core)
-
-
-class Renewal(Generic[CoreT]):
+class Renewal:
     """Keeps `tenure` by the Lease `namespace/name`; `on_change` is called whenever standing or epoch changed."""
 
     def __init__(
         self,
-        tenure: CoreT,
+        tenure: Tenure,
         leases: LeaseAccess,
         *,
         namespace: str,
         name: str,
         on_change: Callable[[], None] = lambda: None,
-        on_action: Callable[[Any], None] = lambda action: None,
-        describe: Callable[[Metadata, Write], Metadata] = lambda metadata, write: metadata,
         clock: Callable[[], float] = boottime,
     ) -> None:
-        """`describe` gives what else a write leaves in the metadata: labels, annotations, owners."""
         self.tenure = tenure
         self.problem: Exception | None = None
         """Why an attempt had no answer; None when all is well. A write that was refused is not made good by a read."""
@@ -94,11 +75,7 @@ class Renewal(Generic[CoreT]):
         self._namespace = namespace
         self._name = name
         self._on_change = on_change
-        self._on_action = on_action
-        self._describe = describe
         self._clock = clock
-        self._asked: Action | None = None
-        """A read or write that the core has asked for and that is not under way yet."""
         self._lease: Lease | None = None
         self._unwritable: str | None = None
         """The version of the Lease (empty for none) that we failed to write, until a write succeeds or another one is seen."""
@@ -108,31 +85,19 @@ class Renewal(Generic[CoreT]):
     async def run(self) -> None:
         """Acquire, keep and, when lost, acquire again, until cancelled. Cancelling releases nothing: call `leave`."""
         while True:
-            await self.perform(Tick())
+            await self._perform(Tick())
             self._nudge.clear()
-            if self._asked is None:
-                await self._sleep()
+            await self._sleep()
             self._announce()  # the deadline may have passed without any event
-
-    def hear(self, event: Any) -> None:
-        """Something happened outside: the watch showed the Lease, a drain was asked for. What follows is done by `run`."""
-        self._feed(event)
-        self._nudge.set()
 
     def see_epoch(self, epoch: int) -> None:
         """A status or a gateway carries `epoch`; above our own, standing is NONE until a write has decided."""
-        self.hear(HigherEpochSeen(epoch))
+        self._feed(HigherEpochSeen(epoch))
+        self._nudge.set()
 
     async def leave(self) -> None:
         """Act no more, and release the Lease if it is ours. `run` must have ended."""
-        await self.perform(Leaving())
-
-    async def perform(self, event: Any) -> None:
-        """Take `event` in and do all that follows."""
-        self._feed(event)
-        while (action := self._asked) is not None:
-            self._asked = None
-            self._feed(await self._attempt(action))
+        await self._perform(Leaving())
 
     async def _sleep(self) -> None:
         wait = max(self.tenure.next_at - self._clock(), 0.0)
@@ -145,16 +110,19 @@ class Renewal(Generic[CoreT]):
         except TimeoutError:
             return
 
-    def _feed(self, event: Any) -> None:
+    async def _perform(self, event: Event) -> None:
+        actions = self._feed(event)
+        while actions:
+            (action,) = actions
+            actions = self._feed(await self._attempt(action))
+
+    def _feed(self, event: Event) -> list[Action]:
         # Before, too: a deadline that passed while this answer was under way was seen by whoever asked in between, and what
         # they left undone waits to hear that it may be done.
         self._announce()
-        for action in self.tenure.on(event, self._clock()):
-            if isinstance(action, Read | Write):
-                self._asked = action
-            else:
-                self._on_action(action)
+        actions = self.tenure.on(event, self._clock())
         self._announce()
+        return actions
 
     async def _attempt(self, action: Action) -> Event:
         sent = self._clock()
@@ -247,7 +215,7 @@ class Renewal(Generic[CoreT]):
             metadata = Metadata(namespace=self._namespace, name=self._name)
         else:
             metadata = msgspec.structs.replace(self._lease.metadata, resource_version=write.resource_version)
-        return Lease(metadata=self._describe(metadata, write), spec=spec)
+        return Lease(metadata=metadata, spec=spec)
 
     def _announce(self) -> None:
         current = (self.tenure.standing(self._clock()), self.tenure.epoch)

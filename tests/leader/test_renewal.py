@@ -70,9 +70,7 @@ class SlowLeases(Leases):
 
 
 @asynccontextmanager
-async def renewing(
-    leases: Leases, pod: str = "w0", *, is_first: bool = True
-) -> AsyncIterator[Renewal[Tenure]]:
+async def renewing(leases: Leases, pod: str = "w0", *, is_first: bool = True) -> AsyncIterator[Renewal]:
     tenure = Tenure(Identity(pod, f"uid-{pod}", "n"), TIMING, is_first=is_first)
     renewal = Renewal(tenure, leases, namespace="sys", name="noctaya-leader")
     task = asyncio.create_task(renewal.run())
@@ -91,7 +89,7 @@ async def until(claim: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def standing(renewal: Renewal[Tenure]) -> Standing:
+def standing(renewal: Renewal) -> Standing:
     return renewal.tenure.standing(renewal._clock())
 
 
@@ -135,9 +133,9 @@ async def test_a_deadline_that_passes_while_a_renewal_is_under_way_is_announced_
         on_change=lambda: heard.append(tenure.standing(leases.now)),
         clock=lambda: leases.now,
     )
-    await renewal.perform(Tick())
+    await renewal._perform(Tick())
     leases.now, leases.takes_seconds = 2.5, 4.0
-    await renewal.perform(Tick())
+    await renewal._perform(Tick())
     assert heard == [Standing.ACT, Standing.GROW, Standing.ACT]
 
 
