@@ -48,7 +48,7 @@ cluster-status: setup ## what of it runs, and how to reach it
 
 test-cluster: setup ## the tests on a real Kubernetes with a real KEDA; needs root and Go
 	$(BIN)/python -m tests.cluster build
-	$(BIN)/python -m pytest -m "cluster or containers"
+	$(BIN)/python -m tests.cluster test
 
 image: setup ## make the image noctaya:<version> without a container engine, with its bill of materials, into dist/
 	$(BIN)/python -m tests.cluster image

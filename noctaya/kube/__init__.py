@@ -9,7 +9,7 @@ from noctaya.kube.client import Client, ListResult, PatchType, Propagation
 from noctaya.kube.config import ClusterConfig
 from noctaya.kube.reflector import Change, ChangeKind
 from noctaya.kube.resources import Resource
-from noctaya.kube.store import Store
+from noctaya.kube.store import Step, Store
 
 __all__ = [
     "Change",
@@ -20,5 +20,6 @@ __all__ = [
     "PatchType",
     "Propagation",
     "Resource",
+    "Step",
     "Store",
 ]

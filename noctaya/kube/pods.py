@@ -46,6 +46,7 @@ class ContainerStateTerminated(Slim, frozen=True):
     message: str = ""
     started_at: str | None = None
     finished_at: str | None = None
+    container_id: str = field(default="", name="containerID")
 
 
 class ContainerState(Slim, frozen=True):

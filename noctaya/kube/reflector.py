@@ -196,6 +196,8 @@ class Reflector(Generic[T]):
         self.serves = True
         """False while the API server does not know the kind."""
         self.has_synced = False
+        self.rewinds = 0
+        """How often a list older than what had been seen was believed in the end."""
         self.last_contact: float | None = None
         """When (`now` of the events) the server was last heard about this collection."""
         self._settings = settings
@@ -259,6 +261,7 @@ class Reflector(Generic[T]):
                 self.problem = self._older_list(event.resource_version)
                 return [List(self._backoff.next(), self._paged)]
             self._highest = version
+            self.rewinds += 1
         self._older_since = None
         self._heard(now, event.resource_version)
         self.serves = self.has_synced = self._paged = True

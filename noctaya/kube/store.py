@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
@@ -52,6 +53,18 @@ T = TypeVar("T", bound=Object)
 Callback = Callable[[Change[T]], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """One thing that the server said and that the copy has taken in: an event of the watch, or a complete list."""
+
+    changes: tuple[Change[T], ...]
+    """In order; none for a bookmark, or an event that tells nothing new."""
+    resource_version: str
+    """Of the event (of a deletion, not of what was deleted) or of the list."""
+    is_list: bool
+    """A complete list: what it lacks is not there."""
+
+
 class Store(Generic[T]):
     """`Store(client, PODS, Pod, label_selector="a=b", indexers={"node": lambda pod: [pod.spec.node_name]})`
 
@@ -88,6 +101,7 @@ class Store(Generic[T]):
         )
         self._index: Index[T] = Index(indexers or {})
         self._callbacks: list[Callback[T]] = []
+        self._followers: list[Callable[[Step[T]], None]] = []
         self._is_running = False
         self._hurry = asyncio.Event()
 
@@ -114,6 +128,15 @@ class Store(Generic[T]):
         for item in self.items():
             callback(Change(ChangeKind.ADDED, None, item))
         return lambda: self._callbacks.remove(callback)
+
+    def follow(self, follower: Callable[[Step[T]], None]) -> None:
+        """Hear of every step from now on, those without a change too, each after all who subscribed have heard its changes."""
+        self._followers.append(follower)
+
+    @property
+    def rewinds(self) -> int:
+        """How often the server went back behind what it had shown, for good: a cluster that was restored from a backup."""
+        return self._core.rewinds
 
     @property
     def problem(self) -> KubeError | None:
@@ -252,7 +275,27 @@ class Store(Generic[T]):
             for callback in tuple(self._callbacks):
                 callback(change)
         self._log_problem(before)
+        step = self._step(event, actions, changes)
+        if step is not None:
+            for follower in tuple(self._followers):
+                follower(step)
         return next((action for action in actions if isinstance(action, (List, Watch))), None)
+
+    @staticmethod
+    def _step(event: Event[T], actions: list[Action[T]], changes: list[Change[T]]) -> Step[T] | None:
+        match event:
+            case Listed(resource_version):
+                if not any(isinstance(action, Watch) for action in actions):
+                    return None  # refused: it is older than the copy
+                return Step(tuple(changes), resource_version, is_list=True)
+            case Upserted(item):
+                return Step(tuple(changes), item.metadata.resource_version, is_list=False)
+            case Deleted(metadata) | UnreadableObject(metadata):
+                return Step(tuple(changes), metadata.resource_version, is_list=False)
+            case Bookmarked(resource_version):
+                return Step((), resource_version, is_list=False)
+            case _:
+                return None
 
     def _log_problem(self, before: KubeError | None) -> None:
         after = self._core.problem

@@ -9,6 +9,10 @@ class TenureRefused(UserError):
     """Durations with which two workers could act at once."""
 
 
+class CertificateTimingRefused(UserError):
+    """Lifetimes with which a certificate could end before its successor is trusted."""
+
+
 class ShardMapInvalid(NoctayaError):
     """A ShardMap that cannot be obeyed; the last good one stays in force."""
 
@@ -27,3 +31,10 @@ class MemberRecordInvalid(NoctayaError):
     def __init__(self, annotation: str, problem: str) -> None:
         super().__init__(f"annotation {annotation} {problem}; the record before it stays in force")
         self.annotation = annotation
+
+
+class NotLeading(NoctayaError):
+    """A write was not sent: the tenure under which it was asked for does not act any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the leader's tenure ended before its write was sent; the next leader goes on")

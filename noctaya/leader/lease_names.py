@@ -10,9 +10,13 @@ from typing import Final
 
 from noctaya.api.names import GROUP, SHARD_COUNT
 
+LEADER_LEASE: Final = "noctaya-leader"
+SHARDMAP: Final = "noctaya-shardmap"
+"""The ConfigMap with the desired owners; its uid is the fleet id."""
 MEMBER_PREFIX: Final = "noctaya-worker-"
 SHARD_PREFIX: Final = "noctaya-shard-"
 LABEL_ROLE: Final = f"{GROUP}/role"
+ROLE_LEADER: Final = "leader"
 ROLE_MEMBER: Final = "member"
 ROLE_SHARD: Final = "shard"
 

@@ -123,6 +123,16 @@ class Membership:
         return self._tenure.epoch
 
     @property
+    def epoch(self) -> int:
+        """The same by the name that a Lease's shell knows (`renewal.Core`)."""
+        return self.term
+
+    @property
+    def holder(self) -> str:
+        """Who holds the Lease, as far as was seen; empty for nobody."""
+        return self._tenure.holder
+
+    @property
     def has_left(self) -> bool:
         """Whether this process will not hold its Lease again."""
         return self.state is MemberState.LEFT

@@ -1,8 +1,11 @@
-"""The shell of `Tenure`: one Lease read and written as the core asks.
+"""The shell of `Tenure` and `Membership`: one Lease read and written as the core asks.
 
 A write is hedged (sharding.md 2.2): without an answer after `HEDGE_SECONDS` the very same bytes are sent again on another
 connection, so that neither a slow API server nor a dead connection costs the tenure. A conflict is no refusal when the Lease
 holds exactly what we wrote, to the microsecond of `renewTime`: one of the two was accepted, and it counts from the first send.
+
+A write carries what the Lease says besides (labels, an operator's annotations) from the very version that it replaces: what
+others wrote there in between is never undone.
 
 It runs as a task of one loop, on a client of its own: a loop that stalls loses the tenure, which is safe.
 """
@@ -12,26 +15,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Protocol
-
-import msgspec
+from typing import Any, Generic, Protocol, TypeVar
 
 from noctaya.kube.clock import boottime
-from noctaya.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from noctaya.kube.objects import Lease, LeaseSpec, Metadata, format_micro_time
+from noctaya.kube.errors import AlreadyExists, Call, Conflict, KubeError, NotFound
+from noctaya.kube.leases import micro_now
+from noctaya.kube.objects import Lease, LeaseSpec, Metadata
+from noctaya.leader.lease_views import DURATION_SECONDS, lease_view
 from noctaya.leader.tenure import (
     Accepted,
     Action,
     Event,
     HigherEpochSeen,
-    LeaseView,
     Leaving,
     Read,
     Refused,
     Seen,
     Standing,
-    Tenure,
     Tick,
     Unreachable,
     Write,
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 ATTEMPT_SECONDS = 3.0
 """Of a write and its hedge together: from a renewal's due time to the self-deadline there is room for this and one more try."""
 HEDGE_SECONDS = 1.0
-DURATION_SECONDS = 10
-"""Published in the Lease: by then a takeover is over."""
+LOOK_AGAIN_SECONDS = 0.25
+"""How often somebody who may not stand looks whether it may."""
 
 
 class LeaseAccess(Protocol):
@@ -55,19 +55,42 @@ class LeaseAccess(Protocol):
     async def replace(self, lease: Lease) -> Lease: ...
 
 
-class Renewal:
+class Core(Protocol):
+    """A `Tenure`, or what stands on one (`Membership`). Of its actions those that are no Read or Write go to `on_action`."""
+
+    def on(self, event: Any, now: float) -> list[Any]: ...
+    def standing(self, now: float) -> Standing: ...
+    def deadline_in(self, now: float) -> float | None: ...
+    @property
+    def next_at(self) -> float: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def holder(self) -> str: ...
+
+
+CoreT = TypeVar("CoreT", bound=Core)
+
+
+class Renewal(Generic[CoreT]):
     """Keeps `tenure` by the Lease `namespace/name`; `on_change` is called whenever standing or epoch changed."""
 
     def __init__(
         self,
-        tenure: Tenure,
+        tenure: CoreT,
         leases: LeaseAccess,
         *,
         namespace: str,
         name: str,
         on_change: Callable[[], None] = lambda: None,
+        on_action: Callable[[Any], None] = lambda action: None,
+        describe: Callable[[Metadata, Write], Metadata] = lambda metadata, write: metadata,
+        may_stand: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = boottime,
     ) -> None:
+        """`describe` gives what else a write leaves in the metadata: labels, annotations, owners. While `may_stand` says no,
+        a Lease that is not ours is not asked for; one that is goes on being renewed.
+        """
         self.tenure = tenure
         self.problem: Exception | None = None
         """Why an attempt had no answer; None when all is well. A write that was refused is not made good by a read."""
@@ -75,7 +98,12 @@ class Renewal:
         self._namespace = namespace
         self._name = name
         self._on_change = on_change
+        self._on_action = on_action
+        self._describe = describe
+        self._may_stand = may_stand
         self._clock = clock
+        self._asked: Action | None = None
+        """A read or write that the core has asked for and that is not under way yet."""
         self._lease: Lease | None = None
         self._unwritable: str | None = None
         """The version of the Lease (empty for none) that we failed to write, until a write succeeds or another one is seen."""
@@ -85,22 +113,43 @@ class Renewal:
     async def run(self) -> None:
         """Acquire, keep and, when lost, acquire again, until cancelled. Cancelling releases nothing: call `leave`."""
         while True:
-            await self._perform(Tick())
+            if self._is_candidate():
+                self._feed(Tick())
+            await self._do_what_is_asked()
             self._nudge.clear()
-            await self._sleep()
+            if self._asked is None:
+                await self._sleep()
             self._announce()  # the deadline may have passed without any event
+
+    def hear(self, event: Any) -> None:
+        """Something happened outside: the watch showed the Lease, a drain was asked for. What follows is done by `run`."""
+        self._feed(event)
+        self._nudge.set()
 
     def see_epoch(self, epoch: int) -> None:
         """A status or a gateway carries `epoch`; above our own, standing is NONE until a write has decided."""
-        self._feed(HigherEpochSeen(epoch))
-        self._nudge.set()
+        self.hear(HigherEpochSeen(epoch))
 
     async def leave(self) -> None:
         """Act no more, and release the Lease if it is ours. `run` must have ended."""
-        await self._perform(Leaving())
+        await self.perform(Leaving())
+
+    async def perform(self, event: Any) -> None:
+        """Take `event` in and do all that follows."""
+        self._feed(event)
+        await self._do_what_is_asked()
+
+    def _is_candidate(self) -> bool:
+        """Whether the core may try to get the Lease, or to keep what it has of it."""
+        return self.tenure.standing(self._clock()) is not Standing.NONE or self._may_stand()
+
+    async def _do_what_is_asked(self) -> None:
+        while (action := self._asked) is not None:
+            self._asked = None
+            self._feed(await self._attempt(action))
 
     async def _sleep(self) -> None:
-        wait = max(self.tenure.next_at - self._clock(), 0.0)
+        wait = max(self.tenure.next_at - self._clock(), 0.0) if self._is_candidate() else LOOK_AGAIN_SECONDS
         deadline_in = self.tenure.deadline_in(self._clock())
         if deadline_in is not None:
             wait = min(wait, deadline_in)
@@ -110,30 +159,29 @@ class Renewal:
         except TimeoutError:
             return
 
-    async def _perform(self, event: Event) -> None:
-        actions = self._feed(event)
-        while actions:
-            (action,) = actions
-            actions = self._feed(await self._attempt(action))
-
-    def _feed(self, event: Event) -> list[Action]:
+    def _feed(self, event: Any) -> None:
         # Before, too: a deadline that passed while this answer was under way was seen by whoever asked in between, and what
         # they left undone waits to hear that it may be done.
         self._announce()
-        actions = self.tenure.on(event, self._clock())
+        for action in self.tenure.on(event, self._clock()):
+            if isinstance(action, Read | Write):
+                self._asked = action
+            else:
+                self._on_action(action)
         self._announce()
-        return actions
 
     async def _attempt(self, action: Action) -> Event:
         sent = self._clock()
+        if isinstance(action, Write) and action.holder and not self._is_candidate():
+            return Unreachable()  # the watch showed a Lease that is free, or the answer to a read came late
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 if isinstance(action, Read):
                     self._lease = await self._leases.read(self._name)
-                    event: Event = Seen(view_of(self._lease))
+                    event: Event = Seen(lease_view(self._lease))
                 else:
                     self._lease = await self._write(action)
-                    event = Accepted(sent, view_of(self._lease))
+                    event = Accepted(sent, lease_view(self._lease))
         except NotFound as error:
             if isinstance(action, Read):
                 event = Seen(None)
@@ -165,7 +213,7 @@ class Renewal:
         return Unreachable()
 
     async def _write(self, write: Write) -> Lease:
-        lease = self._to_write(write)
+        lease = self._to_write(write, await self._replaced(write))
         first = asyncio.create_task(self._send(lease))
         tries = {first}
         try:
@@ -177,6 +225,21 @@ class Renewal:
             for attempt in tries:
                 attempt.cancel()
             await asyncio.gather(*tries, return_exceptions=True)
+
+    async def _replaced(self, write: Write) -> Lease | None:
+        """What `write` replaces, whole; None for a Lease that is to be made.
+
+        The core may know a version from the watch that was never read here: written from an older copy, the new Lease would
+        undo what somebody else changed in it.
+        """
+        version = write.resource_version
+        if version is None:
+            return None
+        if self._lease is None or self._lease.metadata.resource_version != version:
+            self._lease = await self._leases.read(self._name)
+        if self._lease.metadata.resource_version != version:
+            raise Conflict(Call("update", f"leases {self._name}"), f"it is not at version {version} any more")
+        return self._lease
 
     async def _send(self, lease: Lease) -> Lease:
         if lease.metadata.resource_version:
@@ -200,9 +263,9 @@ class Renewal:
         assert error is not None
         raise error
 
-    def _to_write(self, write: Write) -> Lease:
-        now = format_micro_time(datetime.now(UTC))
-        old = self._lease.spec if self._lease is not None else LeaseSpec()
+    def _to_write(self, write: Write, replaced: Lease | None) -> Lease:
+        now = micro_now()
+        old = replaced.spec if replaced is not None else LeaseSpec()
         is_new = old.holder_identity != write.holder or old.lease_transitions != write.epoch
         spec = LeaseSpec(
             holder_identity=write.holder,
@@ -211,11 +274,12 @@ class Renewal:
             renew_time=now,
             lease_transitions=write.epoch,
         )
-        if write.resource_version is None or self._lease is None:
-            metadata = Metadata(namespace=self._namespace, name=self._name)
-        else:
-            metadata = msgspec.structs.replace(self._lease.metadata, resource_version=write.resource_version)
-        return Lease(metadata=metadata, spec=spec)
+        metadata = (
+            replaced.metadata
+            if replaced is not None
+            else Metadata(namespace=self._namespace, name=self._name)
+        )
+        return Lease(metadata=self._describe(metadata, write), spec=spec)
 
     def _announce(self) -> None:
         current = (self.tenure.standing(self._clock()), self.tenure.epoch)
@@ -232,9 +296,3 @@ class Renewal:
             ),
         )
         self._on_change()
-
-
-def view_of(lease: Lease) -> LeaseView:
-    """What of a Lease decides anything. An absent holder is nobody, absent transitions are zero."""
-    spec = lease.spec
-    return LeaseView(spec.holder_identity or "", spec.lease_transitions or 0, lease.metadata.resource_version)

@@ -8,7 +8,7 @@ as long as nothing has fallen off the beginning (`is_complete`). `told` keeps se
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -31,6 +31,8 @@ class Story(Generic[EventT]):
         self._inputs: deque[tuple[float, EventT]] = deque(maxlen=inputs)
         self._entries: deque[Entry] = deque(maxlen=entries)
         self._heard = 0
+        self.on_entry: Callable[[Entry], None] = lambda entry: None
+        """Hears every sentence as it is told; a shell writes it to the log."""
 
     def hear(self, event: EventT, now: float) -> None:
         """Keep an input."""
@@ -39,7 +41,9 @@ class Story(Generic[EventT]):
 
     def tell(self, now: float, subject: str, text: str) -> None:
         """Keep a sentence about `subject`."""
-        self._entries.append(Entry(now, subject, text))
+        entry = Entry(now, subject, text)
+        self._entries.append(entry)
+        self.on_entry(entry)
 
     @property
     def is_complete(self) -> bool:

@@ -54,12 +54,12 @@ def _worker_environment(kubeconfig: Path) -> list[Object]:
         _from_field("NOCTAYA_POD__NAME", "metadata.name"),
         _from_field("NOCTAYA_POD__NAMESPACE", "metadata.namespace"),
         _from_field("NOCTAYA_POD__UID", "metadata.uid"),
+        _from_field("NOCTAYA_POD__IP", "status.podIP"),
         _from_field("NOCTAYA_SCALER__HOST", "status.podIP"),
         _from_field("NOCTAYA_CONTROL__HOST", "status.podIP"),
         _from_field("NOCTAYA_ADMIN__HOST", "status.podIP"),
-        _from_field("POD_IP", "status.podIP"),
         {"name": "NOCTAYA_SCALER__DRAIN_SPREAD_SECONDS", "value": "0.2"},
-        {"name": "NOCTAYA_SCALER__PROBE_ADDRESS", "value": f"$(POD_IP):{SCALER_PORT}"},
+        {"name": "NOCTAYA_SCALER__PROBE_ADDRESS", "value": f"$(NOCTAYA_POD__IP):{SCALER_PORT}"},
     ]
 
 

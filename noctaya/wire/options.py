@@ -23,6 +23,20 @@ CLIENT_OPTIONS: ChannelOptions = (
 )
 """Pings find a dead peer in 30 s. The environment's HTTP proxy never applies: peers are inside the cluster."""
 
+PEER_IDLE_SECONDS = 300
+PEER_OPTIONS: ChannelOptions = tuple(
+    {
+        **dict(CLIENT_OPTIONS),
+        "grpc.initial_reconnect_backoff_ms": 100,
+        "grpc.min_reconnect_backoff_ms": 1_000,
+        "grpc.max_reconnect_backoff_ms": 1_000,
+        "grpc.dns_min_time_between_resolutions_ms": 1_000,
+        "grpc.client_idle_timeout_ms": PEER_IDLE_SECONDS * 1000,
+    }.items()
+)
+"""Between workers: one that comes back is reached within a second. `min_reconnect_backoff` is how long one attempt to connect
+may take, which is what an address that swallows packets costs; calls have deadlines of their own. An idle connection goes."""
+
 SERVER_OPTIONS: ChannelOptions = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),

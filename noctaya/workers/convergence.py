@@ -19,6 +19,7 @@ from noctaya.kube.objects import Object, condition
 from noctaya.kube.resources import DEPLOYMENTS, PVCS, SCALEDOBJECTS, SERVICES
 from noctaya.leader.tenure import HIGHEST_CLAIM
 from noctaya.workers.apply import Applier, Permit
+from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.autoscaling import Autoscaling, Verdict, is_stuck, is_waiting_worthwhile, verdict
 from noctaya.workers.errors import BeingDeleted, NotPermitted, SpecProblem, StaleEpoch
 from noctaya.workers.models import resolve
@@ -92,7 +93,9 @@ class Convergence:
         ready_to_autoscale: Callable[[], bool],
         conflicts: Callable[[str], str | None],
         clock: Callable[[], float],
+        audit: Audit = OFF,
     ) -> None:
+        self._audit = audit
         self._stores = stores
         self._applier = applier
         self._writer = writer
@@ -230,6 +233,7 @@ class Convergence:
         def permit(what: str) -> None:
             if self._ownership.permission(shard) is not Permission.ACT:
                 raise NotPermitted(shard, what)
+            self._audit.wrote(shard, self._ownership.epoch(shard), what)
 
         return permit
 

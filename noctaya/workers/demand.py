@@ -6,7 +6,8 @@ Invariants:
   stream open to here and a fresh full report. A report of the process before a restart does not count for the one after it.
 - A gateway leaves the sum by `Bye`, or when the API says that its container ended or its pod is gone and no stream of it is
   open; never by age. Of a pod that the API has never shown, only a closed stream and `unlisted_linger` can tell.
-- While unknown, a service's demand is at least what it was when it was last known in this tenure.
+- While unknown, a service's demand is at least what it was when it was last known in this tenure, and at least what the
+  shard's former owner handed over (`adopt`), until our own sum is known for the first time since.
 - Two processes that share a pod's name cannot be told from a restart until the replaced one speaks again. From then on demand
   is unknown, since one of the two is not counted, and its wakes count all the same.
 
@@ -24,6 +25,8 @@ from noctaya.workers.gateways import GatewayContainer, Phase, PodName
 
 RETIRED_BOOTS = 8
 """How many replaced boot ids of a pod are remembered, so that a late message of one is not taken for a new process."""
+MAX_ADOPTED = 20_000
+"""Services whose demand another worker has told us; of more than that, nothing is known."""
 LAST_WORDS_SECONDS = 3.0
 """What a replaced process said before its end is read by then; gateways report every 2 s, so a live one is heard soon after."""
 
@@ -111,6 +114,8 @@ class DemandBook:
         self._listed: set[PodName] = set()
         self._since: float | None = None
         self._last_known: dict[str, int] | None = None
+        self._adopted: dict[str, int] = {}
+        """What former owners knew, until we know; of services without demand they said nothing."""
         self._dismissed: dict[PodName, str] = {}
         self._is_followed = True
         self._risen: set[str] = set()
@@ -120,7 +125,7 @@ class DemandBook:
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """A new tenure: what the last one knew does not count, what gateways said does."""
+        """A new tenure: what the last one knew does not count, what gateways and former owners said does."""
         self._since = now
         self._last_known = None
 
@@ -235,6 +240,16 @@ class DemandBook:
         self._is_followed = is_followed
         self._remember(now)
 
+    def adopt(self, at_least: Mapping[str, int], now: float) -> None:
+        """What the former owner of these services knew. It can only raise what is not known; a zero says nothing, since
+        requests may have come to gateways that we have not heard."""
+        self._remember(now)
+        if self.is_known(now):
+            return
+        for key, value in at_least.items():
+            if value > 0 and (key in self._adopted or len(self._adopted) < MAX_ADOPTED):
+                self._adopted[key] = max(value, self._adopted.get(key, 0))
+
     def sweep(self, now: float) -> list[Edge]:
         """Let go of gateways whose time in `unlisted_linger` is over, and tell of leases that ran out. Call it every second."""
         self._remember(now)
@@ -251,9 +266,10 @@ class DemandBook:
         seen = self.seen(key, now)
         if self.is_known(now):
             return Known(seen)
+        adopted = self._adopted.get(key, 0)
         if self._last_known is None:
-            return Unknown(seen)
-        return AtLeast(max(seen, self._last_known.get(key, 0)))
+            return AtLeast(max(seen, adopted)) if adopted else Unknown(seen)
+        return AtLeast(max(seen, adopted, self._last_known.get(key, 0)))
 
     def seen(self, key: str, now: float) -> int:
         """What the gateways together have told of `key`, known or not."""
@@ -367,3 +383,4 @@ class DemandBook:
         if self.is_known(now):
             keys = {key for member in self._members.values() for key in member.shares}
             self._last_known = {key: seen for key in keys if (seen := self.seen(key, now)) > 0}
+            self._adopted.clear()

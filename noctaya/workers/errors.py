@@ -40,3 +40,7 @@ class StaleEpoch(NoctayaError):
 
 class BeingDeleted(NoctayaError):
     """An object is in the way only for now (on its way out, or changing too fast to be read): again in a moment."""
+
+
+class QueryRefused(UserError):
+    """A question to the admin port with a parameter that it cannot have."""

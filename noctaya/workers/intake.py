@@ -35,8 +35,11 @@ ALERT_SECONDS = 300.0
 class Authority(Protocol):
     """What of `Ownership` is asked."""
 
+    fleet: str
+
     def permission(self, shard: int) -> Permission: ...
     def epoch(self, shard: int) -> int: ...
+    def owned(self) -> list[int]: ...
     def see_epoch(self, shard: int, epoch: int) -> None: ...
 
 
@@ -65,7 +68,6 @@ class Intake:
         self._authority = authority
         self._push = push
         self._clock = clock
-        self._owned_epoch = 0
         self._shadowed: list[str] = []
 
     # -- the link ----------------------------------------------------------------------------------------------------
@@ -105,16 +107,18 @@ class Intake:
 
     # -- the cluster -------------------------------------------------------------------------------------------------
 
-    def ownership_changed(self) -> None:
-        """A tenure began, ended or is in doubt."""
-        epoch = self._authority.epoch(0)
-        if self._authority.permission(0) is Permission.NONE or epoch == self._owned_epoch:
-            return
-        self._owned_epoch = epoch
+    def began(self, shard: int) -> None:
+        """The shard is ours: whoever waits for a model of it waits for us now."""
         now = self._clock()
-        self.book.begin(now)
         for key in self.book.active(now):
-            self._push(self._pushes.rose(key, now))
+            if _shard(key) == shard:
+                self._push(self._pushes.rose(key, now))
+
+    def ended(self, shard: int) -> None:
+        """The shard is not ours any more: its next owner follows up."""
+        for key in self.book.active(self._clock()):
+            if _shard(key) == shard:
+                self._pushes.fell(key)
 
     def is_in_use(self, key: str) -> bool:
         """Somebody uses the service, or did in the last ten minutes: what its callers may do must be up to date."""
@@ -129,6 +133,7 @@ class Intake:
 
     async def run(self, gateways: Store[Pod]) -> None:
         """Follow the gateways' pods, and the time, until cancelled."""
+        self.book.begin(self._clock())
         await gateways.synced.wait()
         gateways.subscribe(lambda change: self._observe(gateways))
         self._observe(gateways)
@@ -144,7 +149,7 @@ class Intake:
 
     def _watch_knowledge(self) -> None:
         now = self._clock()
-        if self._authority.permission(0) is Permission.NONE or self.book.is_known(now):
+        if not self._authority.owned() or self.book.is_known(now):
             if self.unknown_since is not None:
                 log.info("demand is known again", extra=context(after=f"{now - self.unknown_since:.0f}s"))
             self.unknown_since = None
@@ -182,17 +187,20 @@ class Intake:
                 self._pushes.fell(edge.key)
 
     def _is_ours(self, key: str) -> bool:
-        return self._authority.permission(shard_of(*split_key(key))) is not Permission.NONE
+        return self._authority.permission(_shard(key)) is not Permission.NONE
 
     def _count(self, edges: list[Edge] | None) -> None:
         self.reports["stale" if edges is None else "accepted"] += 1
 
     def _compare_epoch(self, told: control.ServiceDemand) -> None:
         shard = shard_of(told.namespace, told.name)
-        if told.epoch_known > self._authority.epoch(shard):
-            self._authority.see_epoch(shard, told.epoch_known)
+        self._authority.see_epoch(shard, told.epoch_known)
 
 
 def _share(told: control.ServiceDemand, now: float) -> Share:
     remaining = told.lease_remaining_ms / 1000
     return Share(told.pending, now + remaining if remaining else 0.0)
+
+
+def _shard(key: str) -> int:
+    return shard_of(*split_key(key))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from noctaya.kube import Client
 from noctaya.kube.errors import KubeError, TooManyRequests, Unavailable
 from noctaya.telemetry import context
+from noctaya.workers.founding import found_fleet
 from noctaya.workers.keys import fleet_secret
-from noctaya.workers.ownership import found_fleet
 from noctaya.workers.problems import Problem
 
 log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ import grpc.aio
 from noctaya.api.names import HASH_NAME, SHARD_COUNT
 from noctaya.telemetry import context as values
 from noctaya.wire import control, control_grpc
+from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.intake import Authority, Intake
 from noctaya.workers.permission import Permission
 from noctaya.workers.route_book import RouteBook
@@ -37,15 +38,12 @@ WRITE_SECONDS = 10.0
 class FleetFacts:
     """What every Welcome says."""
 
-    fleet: str
     worker: str
     key_digest_secret: bytes
     open_namespaces: tuple[str, ...]
-    workers: tuple[tuple[str, str], ...] = ()
-    """(name, host:port) of every worker, where known; empty: gateways go on with their first contacts."""
 
     def __repr__(self) -> str:
-        return f"FleetFacts(fleet={self.fleet!r}, worker={self.worker!r})"  # never the secret
+        return f"FleetFacts(worker={self.worker!r})"  # never the secret
 
 
 class ControlLink(control_grpc.ControlServicer):
@@ -59,12 +57,15 @@ class ControlLink(control_grpc.ControlServicer):
         authority: Authority,
         *,
         is_ready: Callable[[], bool],
+        audit: Audit = OFF,
     ) -> None:
+        self._audit = audit
         self._facts = facts
         self._book = book
         self._intake = intake
         self._authority = authority
         self._is_ready = is_ready
+        self._workers: tuple[tuple[str, str], ...] = ()
         self._sessions: dict[int, Session] = {}
         self._serial = 0
         self._published: dict[int, tuple[int, int]] = {}
@@ -83,8 +84,20 @@ class ControlLink(control_grpc.ControlServicer):
             session.mark(shards)
 
     def ownership_changed(self) -> None:
-        """Permissions or epochs changed: look at every shard again."""
+        """What we may do has changed: look at every shard again."""
         self.routes_changed(range(SHARD_COUNT))
+
+    def workers_changed(self, workers: tuple[tuple[str, str], ...]) -> None:
+        """(name, host:port) of every worker, where known; empty: gateways go on with their first contacts."""
+        self._workers = workers
+        for session in self._sessions.values():
+            session.tell_workers()
+
+    def refounded(self) -> None:
+        """The fleet has another id: every gateway has to come anew."""
+        self._published.clear()
+        for session in self._sessions.values():
+            session.drain()
 
     async def drain(self, patience_seconds: float) -> None:
         """Say Drain on every link, and give gateways a moment to hang up."""
@@ -140,13 +153,13 @@ class ControlLink(control_grpc.ControlServicer):
         hello, facts = first.hello, self._facts
         self._serial += 1
         session = Session(self._serial, (hello.namespace, hello.pod), hello.boot_id)
-        if hello.fleet == facts.fleet:
+        if hello.fleet == self._authority.fleet:
             session.sent = {held.shard: (held.epoch, held.version) for held in hello.known}
         async with asyncio.timeout(WRITE_SECONDS):
             await context.write(
                 control.WorkerMessage(
                     welcome=control.Welcome(
-                        fleet=facts.fleet,
+                        fleet=self._authority.fleet,
                         worker=facts.worker,
                         shard_count=SHARD_COUNT,
                         hash=HASH_NAME,
@@ -155,9 +168,8 @@ class ControlLink(control_grpc.ControlServicer):
                     )
                 )
             )
-            if facts.workers:
-                addresses = [control.WorkerAddress(name=name, address=where) for name, where in facts.workers]
-                await context.write(control.WorkerMessage(workers=control.Workers(workers=addresses)))
+        if self._workers:
+            session.tell_workers()
         session.mark(range(SHARD_COUNT))
         return session
 
@@ -222,13 +234,20 @@ class ControlLink(control_grpc.ControlServicer):
             ack = session.take_ack()
             if ack is not None:
                 return ack
+            if session.take_workers():
+                return self._worker_list()
             shard = session.take_shard()
             if shard is None:
                 return None
             update = self._update(session, shard)
             if update is not None:
                 session.sent[shard] = (update.epoch, update.version)
+                self._audit.sent(update, session.boot_id, self._authority.permission(shard))
                 return control.WorkerMessage(shard=update)
+
+    def _worker_list(self) -> control.WorkerMessage:
+        addresses = [control.WorkerAddress(name=name, address=where) for name, where in self._workers]
+        return control.WorkerMessage(workers=control.Workers(workers=addresses))
 
     def _update(self, session: Session, shard: int) -> control.ShardUpdate | None:
         permission, epoch = self._authority.permission(shard), self._authority.epoch(shard)
@@ -238,7 +257,7 @@ class ControlLink(control_grpc.ControlServicer):
         if permission is Permission.GROW and self._published.get(shard) != current:
             return None
         update = self._book.update(
-            shard, fleet=self._facts.fleet, epoch=epoch, base=session.base(shard, epoch)
+            shard, fleet=self._authority.fleet, epoch=epoch, base=session.base(shard, epoch)
         )
         if permission is Permission.ACT:
             self._published[shard] = current

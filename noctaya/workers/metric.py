@@ -7,8 +7,8 @@ An owner that does not know of a model that is awake says that it is active, wit
 it has (`held`). An error would be more honest, and is not safe: KEDA 2.20 closes its cache of scalers when an HPA's question ends in
 one, and a poll that meets the closed cache counts as inactive *without* error (keda.md 4.5). Once errors have lasted for a
 cooldown, that puts a model to sleep under its requests; `tests/acceptance/failures/test_upgrade.py` has seen it. An error is
-told of a model without replicas, which cannot lose any, and by a worker that owns nothing: KEDA asks again at once, and gets
-the owner.
+told of a model without replicas, which cannot lose any. A worker that does not own the shard asks who does, and tells `held`
+itself where it gets no answer (`answering.py`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from noctaya.api.names import SHARD_COUNT
 from noctaya.kube.clock import boottime
+from noctaya.leader.member_record import MemberState
 from noctaya.workers.permission import Permission
 from noctaya.workers.problems import Problems
 from noctaya.workers.views import Parts
@@ -33,6 +35,7 @@ class WorkerCollector(Collector):
         yield from self._gateways()
         yield from self._scaler()
         yield from self._ownership()
+        yield from self._fleet()
         yield from self._work()
 
     def _demand(self) -> Metric:
@@ -95,15 +98,62 @@ class WorkerCollector(Collector):
         yield pushed
 
     def _ownership(self) -> Iterator[Metric]:
-        ownership = self._parts.ownership
+        place, ownership = self._parts.place, self._parts.ownership
+        now = boottime()
         family = GaugeMetricFamily(
-            "noctaya_worker_permission", "1 for what this worker may do.", labels=("permission",)
+            "noctaya_worker_permission",
+            "1 for what this worker may do for the shards that it owns.",
+            labels=("permission",),
         )
-        current = ownership.permission(0)
+        standing = place.member.standing(now)
         for permission in Permission:
-            family.add_metric((permission.value,), permission is current)
+            family.add_metric((permission.value,), permission.value == standing.value)
         yield family
-        yield _gauge("noctaya_worker_epoch", "Epoch of this worker's tenure.", ownership.epoch(0))
+        yield _gauge(
+            "noctaya_worker_lease_margin_seconds",
+            "Until this worker may not act any more, for want of a renewal of its Lease; 0 when it may not.",
+            max(place.member.core.deadline_in(now) or 0.0, 0.0),
+        )
+        epochs = GaugeMetricFamily(
+            "noctaya_shard_epoch", "Epoch of every shard that this worker owns.", labels=("shard",)
+        )
+        owned = ownership.owned()
+        for shard in owned:
+            epochs.add_metric((str(shard),), ownership.epoch(shard))
+        yield epochs
+        yield _gauge("noctaya_worker_shards", "Shards that this worker owns.", len(owned))
+        writes = CounterMetricFamily(
+            "noctaya_worker_shard_writes",
+            "Writes of shards' Leases, by what became of them.",
+            labels=("result",),
+        )
+        for result, count in ownership.writes.items():
+            writes.add_metric((result,), count)
+        yield writes
+
+    def _fleet(self) -> Iterator[Metric]:
+        planner = self._parts.place.leading.planner
+        yield _gauge(
+            "noctaya_worker_is_leader", "1 at the worker that assigns the shards.", planner.is_leading
+        )
+        states = GaugeMetricFamily(
+            "noctaya_fleet_members",
+            "Workers whose Lease is held, as this one sees them, by state.",
+            labels=("state",),
+        )
+        members = [member for member in planner.fleet.roster.members.values() if member.view.incarnation]
+        for state in (MemberState.JOINING, MemberState.READY, MemberState.DRAINING):
+            states.add_metric((state.value,), sum(member.record.state is state for member in members))
+        yield states
+        yield _gauge(
+            "noctaya_fleet_unowned_shards",
+            "Shards that no living worker owns, as this one sees them.",
+            SHARD_COUNT - len(planner.fleet.actual()),
+        )
+        generation = planner.map.generation if planner.map is not None else 0
+        yield _gauge(
+            "noctaya_fleet_map_generation", "Generation of the ShardMap that this worker obeys.", generation
+        )
 
     def _work(self) -> Iterator[Metric]:
         parts = self._parts

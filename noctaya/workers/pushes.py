@@ -41,10 +41,15 @@ class Bucket:
         self._tokens = burst
         self._at = 0.0
 
+    def limit(self, per_second: float, now: float) -> None:
+        """Another rate from now on."""
+        self._refill(now)
+        self._per_second = self._burst = per_second
+        self._tokens = min(self._tokens, self._burst)
+
     def take(self, now: float) -> bool:
         """Take a token, or say that there is none."""
-        self._tokens = min(self._burst, self._tokens + max(now - self._at, 0.0) * self._per_second)
-        self._at = now
+        self._refill(now)
         if self._tokens < 1.0:
             return False
         self._tokens -= 1.0
@@ -54,6 +59,10 @@ class Bucket:
         """When there will be a token."""
         missing = 1.0 - min(self._burst, self._tokens + max(now - self._at, 0.0) * self._per_second)
         return now + max(missing, 0.0) / self._per_second
+
+    def _refill(self, now: float) -> None:
+        self._tokens = min(self._burst, self._tokens + max(now - self._at, 0.0) * self._per_second)
+        self._at = now
 
 
 class Pushes:
@@ -72,6 +81,7 @@ class Pushes:
         self._reassert_after = reassert_after
         self._edge_gap = edge_gap
         self._refresh_every = refresh_every
+        self._per_second = per_second
         self._bucket = Bucket(per_second, per_second)
         self._streams: dict[str, dict[int, None]] = {}
         self._key_of: dict[int, str] = {}
@@ -81,6 +91,10 @@ class Pushes:
         self._serial = 0
         self._pending: dict[str, tuple[int, int]] = {}
         """Per key the serial of its valid entries in `_due` and how many are left: a new edge makes the older ones void."""
+
+    def share(self, workers: int, now: float) -> None:
+        """So many workers push: `per_second` is for all of them together."""
+        self._bucket.limit(self._per_second / max(workers, 1), now)
 
     def opened(
         self, stream: int, key: str, *, is_active: bool, now: float, may_follow_up: bool = True

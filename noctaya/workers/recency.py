@@ -38,13 +38,30 @@ class Recency:
         """The last request of `key` is over."""
         self._ended_at[key] = now
         self._ended_at.move_to_end(key)
-        while self._ended_at and now - next(iter(self._ended_at.values())) > LONGEST_HOLD_SECONDS:
-            self._ended_at.popitem(last=False)
+        self._drop_old(now)
+
+    def adopt(self, idle_seconds: Mapping[str, float], now: float) -> None:
+        """Another worker saw the last requests of these services end so many seconds ago; the later of two ends counts."""
+        for key, idle in idle_seconds.items():
+            ended = now - max(idle, 0.0)
+            if ended > self._ended_at.get(key, -math.inf):
+                self._ended_at[key] = ended
+        self._ended_at = OrderedDict(sorted(self._ended_at.items(), key=lambda end: end[1]))
+        self._drop_old(now)
 
     def is_recent(self, key: str, now: float, hold_seconds: float) -> bool:
         """Whether the use of `key` ended less than `hold_seconds` ago."""
         ended = self._ended_at.get(key)
         return ended is not None and now - ended < hold_seconds
+
+    def idle_seconds(self, key: str, now: float) -> float | None:
+        """How long ago the use of `key` ended; None when that is not known, or longer ago than any hold."""
+        ended = self._ended_at.get(key)
+        return None if ended is None or now - ended > LONGEST_HOLD_SECONDS else now - ended
+
+    def _drop_old(self, now: float) -> None:
+        while self._ended_at and now - next(iter(self._ended_at.values())) > LONGEST_HOLD_SECONDS:
+            self._ended_at.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._ended_at)

@@ -12,6 +12,7 @@ import logging
 import random
 from collections.abc import Callable
 
+from noctaya.api.names import shard_of
 from noctaya.kube import Client
 from noctaya.kube.clock import boottime
 from noctaya.kube.errors import KubeError
@@ -19,10 +20,12 @@ from noctaya.kube.events import EventRecorder, reference
 from noctaya.kube.resources import LLMSERVICES
 from noctaya.telemetry import context
 from noctaya.workers.apply import Applier
+from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.convergence import WORLD_ERRORS_THAT_SHOW, Convergence, Ownership, Result
 from noctaya.workers.errors import NotPermitted, StaleEpoch
 from noctaya.workers.events import RECONCILE_FAILED
 from noctaya.workers.objects import LLMService, split_key
+from noctaya.workers.permission import Permission
 from noctaya.workers.queue import KeyQueue, Outcome, Priority
 from noctaya.workers.render import Fleet
 from noctaya.workers.status_writer import StatusWriter
@@ -36,6 +39,8 @@ NOT_PERMITTED_RETRY_SECONDS = 60.0
 STALE_EPOCH_RETRY_SECONDS = 5.0
 """By then a write has decided whose epoch counts."""
 WORLD_LOOK_SECONDS = 0.5
+END_SECONDS = 1.5
+"""For runs of a shard that is not ours any more: their next write is refused anyway. `ShardTiming.stop_within` is 2 s."""
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +64,15 @@ class Reconciler:
         conflicts: Callable[[str], str | None] = lambda key: None,
         clock: Callable[[], float] = boottime,
         jitter: Callable[[], float] = random.random,
+        audit: Audit = OFF,
     ) -> None:
         self._stores = stores
         self._clock = clock
         self._ready_to_autoscale = ready_to_autoscale
         self._recorder = EventRecorder(client, "noctaya", instance=instance)
         self._applier = Applier(client)
+        self._ownership = ownership
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._convergence = Convergence(
             stores,
             self._applier,
@@ -74,6 +82,7 @@ class Reconciler:
             ready_to_autoscale=ready_to_autoscale,
             conflicts=conflicts,
             clock=clock,
+            audit=audit,
         )
         self._queue = KeyQueue(jitter)
         self._refused: set[str] = set()
@@ -98,6 +107,18 @@ class Reconciler:
     def enqueue_shard(self, shard: int) -> None:
         """A shard was acquired."""
         self._triggers.shard(shard)
+
+    async def end_shard(self, shard: int) -> None:
+        """The shard is not ours any more: forget what waits, and return once every run of it has ended."""
+        for service in self._stores.services.by_index("shard", str(shard)):
+            self._queue.forget(service.key)
+        running = [task for key, task in self._running.items() if _shard(key) == shard]
+        if not running:
+            return
+        _, late = await asyncio.wait(running, timeout=END_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     def permitted(self) -> None:
         """This worker may act again: what was refused meanwhile has its turn."""
@@ -124,7 +145,7 @@ class Reconciler:
             while True:
                 await slots.acquire()
                 key = await self._next()
-                group.create_task(self._turn(key, slots))
+                self._running[key] = group.create_task(self._turn(key, slots))
 
     async def _next(self) -> str:
         while True:
@@ -140,12 +161,14 @@ class Reconciler:
                 continue
 
     async def _turn(self, key: str, slots: asyncio.Semaphore) -> None:
+        result = Result(Outcome.DONE)
         try:
             result = await self._reconcile(key)
         finally:
             slots.release()
-        self._queue.finish(key, result.outcome, self._clock(), result.again_after_seconds)
-        self._wake.set()
+            del self._running[key]
+            self._queue.finish(key, result.outcome, self._clock(), result.again_after_seconds)
+            self._wake.set()
 
     async def _reconcile(self, key: str) -> Result:
         service = self._stores.services.get(*split_key(key))
@@ -198,6 +221,8 @@ class Reconciler:
         return (self._stores.is_keda_served, self._ready_to_autoscale(), has_gateway)
 
     def _add(self, key: str, priority: Priority, delay_seconds: float) -> None:
+        if self._ownership.permission(_shard(key)) is Permission.NONE:
+            return  # its owner hears the same; the whole shard is queued when it becomes ours
         self._queue.add(key, self._clock(), priority, delay_seconds)
         self._wake.set()
 
@@ -205,3 +230,7 @@ class Reconciler:
         self._queue.forget(key)
         self._refused.discard(key)
         self._convergence.forget(key)
+
+
+def _shard(key: str) -> int:
+    return shard_of(*split_key(key))

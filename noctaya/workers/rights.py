@@ -26,8 +26,8 @@ from noctaya.kube.resources import (
     SERVICES,
     Resource,
 )
+from noctaya.leader.lease_names import SHARDMAP
 from noctaya.workers.keys import FLEET_KEY
-from noctaya.workers.ownership import LEASE, SHARDMAP
 from noctaya.workers.problems import Problem
 
 WATCHED = ("list", "watch")
@@ -47,9 +47,8 @@ EVERYWHERE: tuple[tuple[Resource, str, tuple[str, ...]], ...] = (
 )
 """(kind, subresource, verbs) in all namespaces."""
 AT_HOME: tuple[tuple[Resource, str, tuple[str, ...]], ...] = (
-    (LEASES, LEASE, ("get", "update")),
-    (LEASES, "", ("create",)),
-    (CONFIGMAPS, SHARDMAP, ("get",)),
+    (LEASES, "", ("get", "list", "watch", "create", "update")),
+    (CONFIGMAPS, SHARDMAP, ("get", "list", "watch", "update")),
     (CONFIGMAPS, "", ("create",)),
     (SECRETS, FLEET_KEY, ("get",)),
     (SECRETS, "", ("create",)),

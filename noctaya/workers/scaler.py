@@ -1,9 +1,10 @@
 """KEDA's ExternalScaler: the shell around `metric.py` and `pushes.py`.
 
-KEDA sets no deadlines, so nothing here awaits anything but its own stream: every unary answer comes from memory. Streams
-end with OK and never with an error, for an error makes KEDA wait longer each time (keda.md 0.4): all on drain, staggered,
-and each after `stream_seconds`. The server's connections age out besides (`SCALER_OPTIONS`), so that the stream that is
-opened next finds workers that were not there before.
+KEDA sets no deadlines, so nothing here awaits anything but its own stream and, for at most a second, the owner of a shard
+that is not ours (`answering.py`, `relay.py`): every other unary answer comes from memory. Streams end with OK and never with
+an error, for an error makes KEDA wait longer each time (keda.md 0.4): all on drain, staggered, and each after
+`stream_seconds`. The server's connections age out besides (`SCALER_OPTIONS`), so that the stream that is opened next finds
+workers that were not there before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,13 @@ from noctaya.api.names import shard_of
 from noctaya.kube.clock import boottime
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, externalscaler, externalscaler_grpc
+from noctaya.workers.answering import Answering
+from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.demand import Demand, seen_of
-from noctaya.workers.metric import METRIC_NAME, Answers, InvalidMetadata, Silence, held_value, target_of
+from noctaya.workers.metric import METRIC_NAME, InvalidMetadata, Silence, target_of
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
+from noctaya.workers.questions import About, Active, Answer, Question, Stranger, Wanted
 from noctaya.workers.recency import Recency, hold_of
 from noctaya.workers.wakes import WakeLog
 
@@ -52,7 +56,9 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     """Answers for every ScaledObject of the fleet.
 
     `is_known(key)`: whether there is such an LLMService; None while that is not known. `demand(key, now)`,
-    `permission(shard)` and `replicas(key)`, how many its Deployment is asked to have, are asked at every call.
+    `permission(shard)` and `replicas(key)`, how many its Deployment is asked to have, are asked at every call;
+    `is_current()`: whether that view of the Deployments is followed just now. `relay(question)` asks the owner of a shard that
+    is not ours; None is no answer (`relay.Relay.ask`).
     """
 
     def __init__(
@@ -63,23 +69,35 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         is_known: Callable[[str], bool | None],
         pushes: Pushes,
         replicas: Callable[[str], int] = lambda key: 0,
+        is_current: Callable[[], bool] = lambda: False,
+        relay: Callable[[Question], Awaitable[Answer | None]] | None = None,
         stream_seconds: float = 900.0,
         drain_spread_seconds: float = 5.0,
         wakes: WakeLog | None = None,
         recency: Recency | None = None,
         clock: Callable[[], float] = boottime,
+        audit: Audit = OFF,
     ) -> None:
-        self.answers = Answers()
+        self.answering = Answering(
+            demand=demand,
+            permission=permission,
+            is_known=is_known,
+            replicas=replicas,
+            is_current=is_current,
+            recency=recency if recency is not None else Recency(),
+            relay=relay,
+            clock=clock,
+            audit=audit,
+        )
+        self.answers = self.answering.answers
         self.pushes = pushes
         self.wakes = wakes if wakes is not None else WakeLog()
-        self._recency = recency if recency is not None else Recency()
         self.pushed: dict[Cause, int] = dict.fromkeys(Cause, 0)
         self.asked = {"GetMetricSpec": 0, "GetMetrics": 0, "IsActive": 0, "StreamIsActive": 0}
         """Calls of KEDA by method: the load that it puts on us, and a sign that it reaches us."""
         self._demand = demand
         self._permission = permission
         self._is_known = is_known
-        self._replicas = replicas
         self._stream_seconds = stream_seconds
         self._drain_spread = drain_spread_seconds
         self._clock = clock
@@ -108,14 +126,9 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         """Whether anybody waits for the model, uses it, or used it a moment ago (`recency.py`)."""
         self.asked["IsActive"] += 1
         target = await _valid_target(request, context)
-        key = await self._service_of(request, context)
-        now, held = self._clock(), held_value(self._replicas(key), target)
-        answer = self.answers.is_active(key, self._demand(key, now), self._permission(_shard(request)), held)
-        if answer is False:
-            answer = self._recency.is_recent(key, now, hold_of(request.scalerMetadata))
-        if isinstance(answer, Silence):
-            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")
-        return externalscaler.IsActiveResponse(result=bool(answer))
+        hold = hold_of(request.scalerMetadata)
+        told = await self._tell(Question(About.ACTIVE, _key(request), target, hold), context)
+        return externalscaler.IsActiveResponse(result=told > 0)
 
     async def GetMetrics(  # noqa: N802
         self, request: externalscaler.GetMetricsRequest, context: Context
@@ -129,15 +142,9 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"metricName must be {METRIC_NAME!r}, not {request.metricName!r}",
             )
-        key = await self._service_of(reference, context)
-        held = held_value(self._replicas(key), target)
-        answer = self.answers.value(
-            key, self._demand(key, self._clock()), self._permission(_shard(reference)), held
-        )
-        if isinstance(answer, Silence):
-            await context.abort(grpc.StatusCode.UNAVAILABLE, f"{key}: {answer.reason}")
+        told = await self._tell(Question(About.DEMAND, _key(reference), target), context)
         value = externalscaler.MetricValue(
-            metricName=METRIC_NAME, metricValue=answer, metricValueFloat=float(answer)
+            metricName=METRIC_NAME, metricValue=told, metricValueFloat=float(told)
         )
         return externalscaler.GetMetricsResponse(metricValues=[value])
 
@@ -150,7 +157,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         """
         self.asked["StreamIsActive"] += 1
         await _valid_target(request, context)
-        key = f"{request.namespace}/{request.name}"
+        key = _key(request)
         self._serial += 1
         number, stream = self._serial, _Stream(asyncio.Event())
         self._streams[number] = stream
@@ -171,12 +178,12 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     async def _send(self, stream: _Stream, context: Context) -> None:
         # Staggered, so that thousands of streams opened together do not all come back together.
         ends_in = self._stream_seconds * random.uniform(0.8, 1.0)
-        await self._relay(stream, context, ends_in, until=lambda: self._is_draining)
+        await self._pass_on(stream, context, ends_in, until=lambda: self._is_draining)
         if self._is_draining:
             # A stream that waits for its turn to end is still the one that KEDA listens to.
-            await self._relay(stream, context, random.uniform(0, self._drain_spread), until=lambda: False)
+            await self._pass_on(stream, context, random.uniform(0, self._drain_spread), until=lambda: False)
 
-    async def _relay(
+    async def _pass_on(
         self, stream: _Stream, context: Context, seconds: float, *, until: Callable[[], bool]
     ) -> None:
         """Write what is pushed to `stream`, for so long or `until` then."""
@@ -188,6 +195,21 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
                     if stream.has_unsent:
                         stream.has_unsent = False
                         await context.write(externalscaler.IsActiveResponse(result=True))
+
+    # -- answering ---------------------------------------------------------------------------------------------------
+
+    def answer(self, question: Question) -> Answer:
+        """What this worker tells KEDA by itself, for a peer whom KEDA has asked (`relay.Respondent`)."""
+        return self.answering.own(question)
+
+    async def _tell(self, question: Question, context: Context) -> int:
+        """The answer as a number; everything that is none ends the call with an error."""
+        answer = await self.answering.answer(question)
+        number = _number_in(answer, question.about)
+        if number is None:
+            code, why = _refusal(answer)
+            await context.abort(code, f"{question.key}: {why}")
+        return number
 
     # -- what the worker does with it --------------------------------------------------------------------------------
 
@@ -238,20 +260,6 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         """KEDA's open streams."""
         return len(self._streams)
 
-    async def _service_of(self, reference: externalscaler.ScaledObjectRef, context: Context) -> str:
-        key = f"{reference.namespace}/{reference.name}"
-        known = self._is_known(key)
-        if known is None:
-            await context.abort(
-                grpc.StatusCode.UNAVAILABLE, "this worker has just started and does not know yet"
-            )
-        if not known:
-            await context.abort(
-                grpc.StatusCode.NOT_FOUND,
-                f"there is no LLMService {key}; was the ScaledObject made by Noctaya?",
-            )
-        return key
-
 
 async def _valid_target(reference: externalscaler.ScaledObjectRef, context: Context) -> float:
     try:
@@ -260,6 +268,30 @@ async def _valid_target(reference: externalscaler.ScaledObjectRef, context: Cont
         await context.abort(
             grpc.StatusCode.INVALID_ARGUMENT, f"{reference.namespace}/{reference.name}: {error}"
         )
+
+
+def _number_in(answer: Answer, about: About) -> int | None:
+    match answer:
+        case Active(is_active) if about is About.ACTIVE:
+            return int(is_active)
+        case Wanted(demand) if about is About.DEMAND:
+            return demand
+        case _:
+            return None
+
+
+def _refusal(answer: Answer) -> tuple[grpc.StatusCode, str]:
+    match answer:
+        case Silence(reason):
+            return grpc.StatusCode.UNAVAILABLE, reason
+        case Stranger():
+            return grpc.StatusCode.NOT_FOUND, "no such LLMService; was the ScaledObject made by Noctaya?"
+        case _:
+            return grpc.StatusCode.UNAVAILABLE, "its owner's answer is of no use"
+
+
+def _key(reference: externalscaler.ScaledObjectRef) -> str:
+    return f"{reference.namespace}/{reference.name}"
 
 
 def _shard(reference: externalscaler.ScaledObjectRef) -> int:

@@ -1,8 +1,8 @@
 """One gateway's end of the control link: what it has been sent, what waits to be sent.
 
-The outbox holds no messages but marks: which shards moved, which wakes to acknowledge, whether to say goodbye. Messages are
-built when they are written, so that the latest wins and a slow gateway costs no memory. Acknowledgements go first: a
-gateway that waits for one asks every other worker.
+The outbox holds no messages but marks: which shards moved, which wakes to acknowledge, whether the list of workers changed,
+whether to say goodbye. Messages are built when they are written, so that the latest wins and a slow gateway costs no memory.
+Acknowledgements go first: a gateway that waits for one asks every other worker.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Session:
     acknowledged: dict[int, tuple[int, int]] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     is_draining: bool = False
+    _has_workers: bool = False
     _shards: set[int] = field(default_factory=set)
     _acks: OrderedDict[int, bool] = field(default_factory=OrderedDict)
 
@@ -44,6 +45,11 @@ class Session:
         self._acks[wake_id] = is_owner
         while len(self._acks) > MAX_ACKS:
             self._acks.popitem(last=False)
+        self.changed.set()
+
+    def tell_workers(self) -> None:
+        """The list of workers changed."""
+        self._has_workers = True
         self.changed.set()
 
     def drain(self) -> None:
@@ -67,6 +73,11 @@ class Session:
             return None
         wake_id, is_owner = self._acks.popitem(last=False)
         return control.WorkerMessage(wake_ack=control.WakeAck(wake_id=wake_id, is_owner=is_owner))
+
+    def take_workers(self) -> bool:
+        """Whether the list of workers is to be told."""
+        had, self._has_workers = self._has_workers, False
+        return had
 
     def take_shard(self) -> int | None:
         """A shard that moved."""

@@ -37,6 +37,8 @@ class PodSettings(SettingsGroup):
     uid: str = ""
     """UID of the pod. With it, a container that restarts in place takes over from its former self at once; without it only
     after `tenure.fence_after_seconds`."""
+    ip: str = ""
+    """Address of the pod, at which gateways and other workers reach it; empty: `control.advertise` tells, or nobody does."""
 
 
 class KubeSettings(SettingsGroup):
@@ -75,7 +77,8 @@ class ControlSettings(SettingsGroup):
     port: Port = 9443
     """Port to listen on; 0 picks a free one (tests)."""
     advertise: str = ""
-    """host:port under which gateways should dial this worker from now on; empty: they keep their first contacts."""
+    """host:port at which gateways and other workers reach this one; empty: the pod's address and the port. Without both, gateways
+    keep their first contacts, and shards are handed over without a word between workers."""
     drain_seconds: float = Field(default=1.0, ge=0)
     """How long a stopping worker waits for gateways to hang up."""
 
@@ -90,7 +93,7 @@ class AdminSettings(SettingsGroup):
 
 
 class TenureSettings(SettingsGroup):
-    """How the active worker holds its Lease. Change all three together, and alike on every worker."""
+    """How workers hold their Leases. Change all three together, and alike on every worker."""
 
     renew_every_seconds: Seconds = 2.5
     """From one renewal's send to the next; two or three attempts must fit before `self_deadline_seconds`."""
@@ -125,6 +128,13 @@ class DemandSettings(SettingsGroup):
     """A gateway's full report counts this long; gateways send one every 2 s."""
 
 
+class AuditSettings(SettingsGroup):
+    """What a worker did, for whoever judges a fleet's history afterwards."""
+
+    file: str = ""
+    """Every effect as a JSON line with CLOCK_BOOTTIME, appended to this file; it grows without bound. Empty: off."""
+
+
 class WorkerSettings(RoleSettings):
     """Everything that one worker may be told."""
 
@@ -137,3 +147,4 @@ class WorkerSettings(RoleSettings):
     gateway: GatewaySettings = GatewaySettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     demand: DemandSettings = DemandSettings()
+    audit: AuditSettings = AuditSettings()

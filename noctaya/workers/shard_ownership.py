@@ -293,7 +293,8 @@ class ShardOwnership(ShardSteps):
         state = self.state
         if state.is_drained or state.drains_since is None:
             return
-        if now - state.drains_since >= self.timing.drain_budget:
+        has_heirs = state.proof.has_others(state.pod)
+        if now - state.drains_since >= (self.timing.drain_budget if has_heirs else self.timing.alone_after):
             for shard in state.shards:
                 if shard.phase in OURS:
                     self._give_up(shard, Phase.NONE, "the time for draining is over", now)

@@ -71,6 +71,13 @@ class Proof(msgspec.Struct):
         peer = self.peers.get(pod)
         return peer.incarnation if peer is not None and peer.state is MemberState.READY else ""
 
+    def has_others(self, pod: str) -> bool:
+        """Whether a worker besides that of `pod` is there, or is coming, that could be given something."""
+        return any(
+            other != pod and peer.incarnation and peer.state is not MemberState.DRAINING
+            for other, peer in self.peers.items()
+        )
+
     def receivers(self) -> dict[str, str]:
         """Every pod that may be given a shard, with its incarnation."""
         return {

@@ -54,6 +54,8 @@ class ShardTiming(msgspec.Struct, frozen=True):
     leaderless_after: float = 3.0
     """A draining worker whose shards nobody moves for so long chooses heirs by itself."""
     drain_budget: float = 45.0
+    alone_after: float = 0.25
+    """A draining worker that sees nobody to whom anything could go gives up after so long."""
     resign_after: float = 2.0
     ask_epoch_every: float = 4.0
     acquire_at_once: int = 16

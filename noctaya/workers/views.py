@@ -10,6 +10,7 @@ from noctaya.kube.clock import boottime
 from noctaya.workers.intake import Intake
 from noctaya.workers.link import ControlLink
 from noctaya.workers.ownership import Ownership
+from noctaya.workers.place import Place
 from noctaya.workers.problems import Problems
 from noctaya.workers.publisher import Publisher
 from noctaya.workers.reconcile import Reconciler
@@ -29,6 +30,7 @@ class Parts:
     reconciler: Reconciler
     stores: Stores
     problems: Problems
+    place: Place
 
 
 def views(parts: Parts) -> dict[str, Callable[[], Any]]:
@@ -44,8 +46,7 @@ def demand_view(parts: Parts) -> dict[str, Any]:
     """Who wants what, and how sure that is."""
     now, book = boottime(), parts.intake.book
     return {
-        "permission": parts.ownership.permission(0).value,
-        "epoch": parts.ownership.epoch(0),
+        "shards": parts.ownership.owned(),
         "known": book.is_known(now),
         "silent": book.silent_gateways(now),
         "services": book.active(now),
@@ -67,10 +68,15 @@ def routes_view(parts: Parts) -> dict[str, Any]:
     counts = parts.publisher.book.counts()
     return {
         "fleet": parts.ownership.fleet,
-        "epoch": parts.ownership.epoch(0),
         "complete": parts.publisher.is_ready,
         "shards": {
-            str(shard): {"version": version, "services": count} for shard, (version, count) in counts.items()
+            str(shard): {
+                "permission": parts.ownership.permission(shard).value,
+                "epoch": parts.ownership.epoch(shard),
+                "version": version,
+                "services": count,
+            }
+            for shard, (version, count) in counts.items()
         },
         "gateways": {
             "/".join(session.pod): {

@@ -1,29 +1,32 @@
 """One worker, put together: which part asks which. Nothing is decided here.
 
-`Worker` builds the parts, `run` runs them until it is told to stop, then drains: reconciling stops, the Lease is released, so
-that the next worker acts meanwhile, KEDA's streams end with OK, gateways hear Drain, the ports close.
+`Worker` builds the parts, `run` runs them until it is told to stop, then drains: shards go to other workers, the Leases are
+released, KEDA's streams end with OK, gateways hear Drain, the ports close.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import grpc.aio
 
 from noctaya.api.names import shard_of
+from noctaya.errors import NoctayaError
 from noctaya.kube import Change, Client
 from noctaya.kube.clock import boottime
-from noctaya.kube.leases import Leases
 from noctaya.kube.objects import Deployment
-from noctaya.leader import Identity, Renewal, Tenure, Timing
+from noctaya.leader.lease_names import member_lease
+from noctaya.leader.tenure import Standing
 from noctaya.telemetry import context
-from noctaya.wire import SERVER_OPTIONS, control_grpc, externalscaler_grpc
+from noctaya.wire import SERVER_OPTIONS, control_grpc, externalscaler_grpc, peer_grpc
 from noctaya.workers.admin import admin_app
+from noctaya.workers.audit import Audit
 from noctaya.workers.claims import Claims
 from noctaya.workers.demand import DemandBook
+from noctaya.workers.fleet_queries import fleet_queries
 from noctaya.workers.intake import ALERT_SECONDS, Intake
 from noctaya.workers.introduction import KnownFleet
 from noctaya.workers.keys import KeyRing, SecretName
@@ -31,17 +34,19 @@ from noctaya.workers.link import ControlLink, FleetFacts
 from noctaya.workers.listening import bind, listening
 from noctaya.workers.metrics import registry
 from noctaya.workers.objects import LLMService, service_key, split_key
-from noctaya.workers.ownership import LEASE, Ownership
-from noctaya.workers.permission import Permission
+from noctaya.workers.peer_service import PeerService
+from noctaya.workers.place import Place
 from noctaya.workers.problems import Problem, Problems, store_problems
 from noctaya.workers.publisher import Publisher
 from noctaya.workers.pushes import Pushes
 from noctaya.workers.recency import Recency
 from noctaya.workers.reconcile import Reconciler
+from noctaya.workers.relay import Relay, Respondent
 from noctaya.workers.render import Fleet
 from noctaya.workers.scaler import SCALER_OPTIONS, ExternalScaler
 from noctaya.workers.scaler_probe import ScalerProbe
 from noctaya.workers.settings import WorkerSettings
+from noctaya.workers.shard_memory import ShardMemory, adopt, memory_of
 from noctaya.workers.specs import Specs
 from noctaya.workers.stores import Stores
 from noctaya.workers.views import Parts, views
@@ -51,6 +56,18 @@ log = logging.getLogger(__name__)
 
 STOP_GRACE_SECONDS = 0.5
 """For unary calls in flight when the servers close; streams have been ended before."""
+DRAIN_SECONDS = 46.0
+"""Ownership gives up what it could not hand over after 45 s (`ShardTiming.drain_budget`); a pod has 60 s."""
+
+
+class ClusterWentBack(NoctayaError):
+    """The cluster was set back to an earlier state; whoever starts this process starts it again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the API server shows an earlier state than it did, as after the restoration of a backup. This worker ends, to "
+            "begin anew with what there is now."
+        )
 
 
 class Worker:
@@ -72,32 +89,31 @@ class Worker:
         self.stores = Stores(client, own_namespace=pod.namespace)
         self._specs = Specs()
         self.claims = Claims(settings.gateway.cluster_domain)
-        identity = Identity(pod.name, pod.uid, secrets.token_hex(4))
-        tenure = settings.tenure
-        timing = Timing(tenure.renew_every_seconds, tenure.self_deadline_seconds, tenure.fence_after_seconds)
-        self.renewal = Renewal(
-            Tenure(identity, timing, is_first=fleet.is_founder),
-            Leases(lease_client, pod.namespace),
-            namespace=pod.namespace,
-            name=LEASE,
-            on_change=self._ownership_changed,
+        self.place = Place(
+            settings, client, lease_client, fleet=fleet, acting=self, neighbours=self, address=self._address
         )
-        self.ownership = Ownership(self.renewal.tenure, fleet.id, see_epoch=self.renewal.see_epoch)
-        wakes, recency = WakeLog(), Recency()
+        self.ownership = self.place.ownership
+        self.audit = Audit(settings.audit.file, who=lambda: self.place.incarnation)
+        self.place.leading.tell_writes(self.audit.led)
+        self.wakes, self.recency = WakeLog(), Recency()
         pushes, book = Pushes(self._is_served), DemandBook(stale_after=settings.demand.stale_after_seconds)
+        self.relay = Relay(self.place.peers.ask, self.ownership, me=lambda: self.place.incarnation)
         self.scaler = ExternalScaler(
             demand=book.demand,
             permission=self.ownership.permission,
             is_known=self._is_known,
             pushes=pushes,
             replicas=self._replicas,
+            is_current=self._is_current,
+            relay=self.relay.ask,
             stream_seconds=settings.scaler.stream_seconds,
             drain_spread_seconds=settings.scaler.drain_spread_seconds,
-            wakes=wakes,
-            recency=recency,
+            wakes=self.wakes,
+            recency=self.recency,
+            audit=self.audit,
         )
         self.intake = Intake(
-            book, pushes, self.ownership, push=self.scaler.push, wakes=wakes, recency=recency
+            book, pushes, self.ownership, push=self.scaler.push, wakes=self.wakes, recency=self.recency
         )
         self.publisher = Publisher(
             self.stores,
@@ -109,16 +125,25 @@ class Worker:
         self.publisher.keys = self._keys = KeyRing(
             client, fleet.secret, wanted=self._wanted_secrets, on_change=self._keys_changed
         )
-        advertised = settings.control.advertise
         facts = FleetFacts(
-            fleet=fleet.id,
             worker=pod.name,
             key_digest_secret=fleet.secret,
             open_namespaces=settings.gateway.open_namespaces,
-            workers=((pod.name, advertised),) if advertised else (),
         )
         self.link = ControlLink(
-            facts, self.publisher.book, self.intake, self.ownership, is_ready=lambda: self.publisher.is_ready
+            facts,
+            self.publisher.book,
+            self.intake,
+            self.ownership,
+            is_ready=lambda: self.publisher.is_ready,
+            audit=self.audit,
+        )
+        self.peers = PeerService(
+            fleet=lambda: self.ownership.fleet,
+            me=lambda: self.place.incarnation,
+            hear=self.ownership.hear,
+            adopt=self._adopt,
+            answer=Respondent(self.ownership, self.scaler.answer).answer,
         )
         self.probe = ScalerProbe(settings.scaler.probe_address or settings.scaler.address)
         self.reconciler = Reconciler(
@@ -133,26 +158,34 @@ class Worker:
             instance=pod.name,
             ready_to_autoscale=self.probe.ready_to_autoscale,
             conflicts=self.claims.conflicts,
+            audit=self.audit,
         )
         self.problems = problems
         self.problems.add(self._problems)
-        self._had: tuple[Permission, int] = (Permission.NONE, 0)
+        self._standing = Standing.NONE
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event, started: Callable[[Worker], None] = lambda worker: None) -> None:
-        """Run until `stop` is set, then drain and return; `started` is called once it listens. Raises PortInUse."""
+        """Run until `stop` is set, then drain and return; `started` is called once it listens.
+
+        Raises:
+            PortInUse: by name and setting.
+            ClusterWentBack: to be started anew.
+        """
         settings = self.settings
         app = admin_app(
             is_synced=self.is_synced,
             problems=self.problems,
             metrics=registry(self._parts()),
             views=views(self._parts()),
+            queries=fleet_queries(self.place.cores, boottime),
         )
         scaler_server = grpc.aio.server(options=SCALER_OPTIONS)
         control_server = grpc.aio.server(options=SERVER_OPTIONS)
         externalscaler_grpc.add_ExternalScalerServicer_to_server(self.scaler, scaler_server)
         control_grpc.add_ControlServicer_to_server(self.link, control_server)
+        peer_grpc.add_PeerServicer_to_server(self.peers, control_server)
         self.ports["scaler"] = bind(
             scaler_server, "scaler", settings.scaler.host, settings.scaler.port, "NOCTAYA_SCALER__PORT"
         )
@@ -180,11 +213,12 @@ class Worker:
         self.stores.services.subscribe(self._service_changed)
         self.stores.deployments.subscribe(self._deployment_changed)
         async with asyncio.TaskGroup() as group:
+            place = {name: group.create_task(work, name=name) for name, work in self.place.works().items()}
             tasks = {
                 name: group.create_task(work, name=name)
                 for name, work in {
                     "stores": self.stores.run(),
-                    "tenure": self._hold_tenure(),
+                    **{f"fleet's {store.resource.plural}": store.run() for store in self.place.watch},
                     "publisher": self.publisher.run(),
                     "intake": self.intake.run(self.stores.gateways),
                     "scaler": self.scaler.run(),
@@ -201,25 +235,33 @@ class Worker:
                 ),
             )
             started(self)
-            await stop.wait()
-            log.info("worker draining", extra=context(streams=self.scaler.stream_count))
-            await self._resign(tasks["reconcile"], tasks["tenure"])
-            await asyncio.gather(self.scaler.drain(), self.link.drain(self.settings.control.drain_seconds))
-            for task in tasks.values():
+            was_asked = await self._told_to_stop(stop)
+            if was_asked:
+                await self._drain(tasks["reconcile"], list(place.values()))
+            for task in (*place.values(), *tasks.values()):
                 task.cancel()
+        if not was_asked:
+            raise ClusterWentBack
         log.info("worker stopped")
 
-    async def _resign(self, *acting: asyncio.Task[None]) -> None:
-        """Stop what acts by the Lease, then release it."""
-        for task in acting:
-            task.cancel()
-        await asyncio.wait(acting)
-        await self.renewal.leave()
+    async def _drain(self, reconciling: asyncio.Task[None], place: list[asyncio.Task[Any]]) -> None:
+        """Hand the shards over, and only then stop what acts for them; KEDA and gateways are let go last."""
+        log.info("worker draining", extra=context(streams=self.scaler.stream_count))
+        await self.place.drain(DRAIN_SECONDS)
+        reconciling.cancel()
+        await asyncio.wait([reconciling])
+        await self.place.leave(place)
+        await asyncio.gather(self.scaler.drain(), self.link.drain(self.settings.control.drain_seconds))
 
-    async def _hold_tenure(self) -> None:
-        # The epoch must be above every one that a status carries, so those are read first.
-        await self.stores.services.synced.wait()
-        await self.renewal.run()
+    async def _told_to_stop(self, stop: asyncio.Event) -> bool:
+        """True when `stop` was set, False when the cluster was set back."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (stop, self.place.went_back_event)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return stop.is_set()
 
     def is_synced(self) -> bool:
         """Whether everything has been listed once and the routes are whole."""
@@ -228,23 +270,70 @@ class Worker:
     def rights_changed(self) -> None:
         """This worker may do what it was refused, or the other way round."""
         self.stores.hurry()
+        for store in self.place.watch:
+            store.hurry()
         self._keys.watched.hurry()
         self.reconciler.enqueue_all()
 
-    # -- who hears what ----------------------------------------------------------------------------------------------
+    # -- shards come and go (Acting) -----------------------------------------------------------------------------------
 
-    def _ownership_changed(self) -> None:
-        before, now = self._had, (self.ownership.permission(0), self.ownership.epoch(0))
-        self._had = now
-        if before[1] != now[1]:
-            self.scaler.answers.begin()
-        self.ownership.changed()
-        self.intake.ownership_changed()
+    def begin(self, shard: int, epoch: int) -> None:
+        """The shard is ours."""
+        self.audit.started(shard, epoch)
+        log.info("shard acquired", extra=context(shard=shard, epoch=epoch))
+        for service in self._of(shard):
+            self.scaler.answers.forget(service.key)
+        self.link.routes_changed([shard])
+        self.reconciler.enqueue_shard(shard)
+        self.intake.began(shard)
+
+    async def end(self, shard: int) -> None:
+        """The shard is not ours any more."""
+        self.audit.stopped(shard)
+        self.intake.ended(shard)
+        await self.reconciler.end_shard(shard)
+
+    def memory(self, shard: int) -> ShardMemory:
+        """For the next owner of the shard."""
+        keys = [service.key for service in self._of(shard)]
+        return memory_of(shard, self.ownership.epoch(shard), keys, self.intake.book, self.recency, boottime())
+
+    def _adopt(self, memory: ShardMemory) -> None:
+        adopt(memory, self.intake.book, self.recency, boottime())
+
+    def _of(self, shard: int) -> list[LLMService]:
+        return self.stores.services.by_index("shard", str(shard))
+
+    # -- the fleet (Neighbourhood) -------------------------------------------------------------------------------------
+
+    def standing_changed(self) -> None:
+        """What we may do at all has changed."""
+        before, self._standing = self._standing, self.place.member.standing(boottime())
+        self.audit.stood(self._standing.value)
         self.link.ownership_changed()
-        if now[0] is Permission.ACT and (before[0] is Permission.NONE or before[1] != now[1]):
-            self.reconciler.enqueue_all()
-        elif now[0] is Permission.ACT:
-            self.reconciler.permitted()
+        if self._standing is not Standing.ACT:
+            return
+        if before is Standing.NONE:  # what changed meanwhile was let pass
+            for shard in self.ownership.owned():
+                self.reconciler.enqueue_shard(shard)
+        self.reconciler.permitted()
+
+    def members_changed(self, workers: tuple[tuple[str, str], ...], ready: int) -> None:
+        """Workers came, went or moved."""
+        self.link.workers_changed(workers)
+        self.scaler.pushes.share(ready, boottime())
+
+    def refounded(self) -> None:
+        """The fleet has another id."""
+        self.link.refounded()
+
+    def _address(self) -> str:
+        advertised, pod = self.settings.control.advertise, self.settings.pod
+        if advertised or not pod.ip or "control" not in self.ports:
+            return advertised
+        return f"[{pod.ip}]:{self.ports['control']}" if ":" in pod.ip else f"{pod.ip}:{self.ports['control']}"
+
+    # -- who hears what ----------------------------------------------------------------------------------------------
 
     def _service_changed(self, change: Change[LLMService]) -> None:
         if change.new is None:
@@ -261,6 +350,8 @@ class Worker:
 
     def _routes_changed(self, shards: set[int]) -> None:
         self.link.routes_changed(shards)
+        if self.is_synced():
+            self.place.member.synced()
 
     def _conflicts_changed(self, keys: set[str]) -> None:
         for key in keys:
@@ -284,6 +375,9 @@ class Worker:
     def _is_served(self, key: str) -> bool:
         return self._replicas(key) > 0
 
+    def _is_current(self) -> bool:
+        return self.stores.deployments.synced.is_set() and self.stores.deployments.problem is None
+
     def _replicas(self, key: str) -> int:
         deployment = self.stores.deployments.get(*split_key(key))
         return deployment.spec.replicas if deployment is not None else 0
@@ -294,17 +388,7 @@ class Worker:
         yield from store_problems([*self.stores, self._keys.watched], keda=self.stores.scaledobjects)
         if self.probe.problem is not None:
             yield Problem("ScalerUnreachable", self.probe.problem)
-        if self.ownership.permission(0) is Permission.GROW:
-            yield Problem(
-                "TenureUnrenewed",
-                f"the Lease {LEASE} cannot be renewed ({self.renewal.problem}): nothing is scaled down, nothing is changed.",
-            )
-        elif self.ownership.permission(0) is Permission.NONE and self.renewal.problem is not None:
-            yield Problem(
-                "TenureUnattained",
-                f"this worker cannot get the Lease {LEASE} ({self.renewal.problem}): it changes nothing and answers KEDA nothing. "
-                "It goes on trying.",
-            )
+        yield from self._place_problems()
         if shadowed := self.intake.book.shadowed(boottime()):
             yield Problem(
                 "GatewayNameTaken",
@@ -321,6 +405,31 @@ class Worker:
             )
             yield Problem("DemandUnknown", f"demand is not known for 5 min: {reason}")
 
+    def _place_problems(self) -> Iterator[Problem]:
+        place, lease = self.place, member_lease(self.settings.pod.name)
+        standing, trouble = place.member.standing(boottime()), place.member.renewal.problem
+        if standing is Standing.GROW:
+            yield Problem(
+                "TenureUnrenewed",
+                f"the Lease {lease} cannot be renewed ({trouble or 'what was written does not come back'}): nothing is scaled "
+                "down, nothing is changed.",
+            )
+        elif standing is Standing.NONE and trouble is not None:
+            yield Problem(
+                "TenureUnattained",
+                f"this worker cannot get the Lease {lease} ({trouble}): it owns no shard and changes nothing. It goes on trying.",
+            )
+        if self.ownership.problem is not None:
+            yield Problem(
+                "ShardRecordUnwritten", f"a shard's Lease cannot be written: {self.ownership.problem}"
+            )
+        if place.leading.problem:
+            yield Problem(
+                "LeadershipHindered", f"this worker leads the fleet and cannot: {place.leading.problem}"
+            )
+        if place.leading.map_problem:
+            yield Problem("ShardMapRefused", place.leading.map_problem)
+
     def _parts(self) -> Parts:
         return Parts(
             self.intake,
@@ -331,4 +440,5 @@ class Worker:
             self.reconciler,
             self.stores,
             self.problems,
+            self.place,
         )

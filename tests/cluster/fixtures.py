@@ -20,6 +20,7 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import RequirementsMissing
 from tests.cluster.footprint import Footprint
+from tests.cluster.halves import COUNTED_OUTSIDE
 from tests.cluster.isolation import NODE_ADDRESS
 from tests.cluster.progress import Progress
 from tests.cluster.requirements import missing_for_node, need
@@ -71,7 +72,12 @@ def cluster(programs: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Ite
         return
     before = Footprint.now()
     with running(Cluster(tmp_path_factory.mktemp("cluster") / "it", programs), "node") as cluster:
+        state = cluster.directory.state()
+        assert state is not None
+        assert not state.revivals, "a part had to be started twice"
         yield cluster
+    if os.environ.get(COUNTED_OUTSIDE):
+        return
     left = Footprint.now().beyond(before)
     assert not left, f"the cluster left behind: {left}"
 

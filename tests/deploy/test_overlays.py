@@ -131,7 +131,7 @@ def test_the_hpa_component_owns_the_number_of_gateways(tmp_path: Path) -> None:
 
 def test_every_component_joins_the_default_overlay(tmp_path: Path) -> None:
     names = sorted(path.parent.name for path in KUSTOMIZE.glob("components/*/kustomization.yaml"))
-    assert names == ["direct-secrets", "gateway-hpa", "network-policy", "prometheus"]
+    assert names == ["cert-manager", "direct-secrets", "gateway-hpa", "network-policy", "prometheus"]
     assert len(with_components(tmp_path, *names)) > len(overlay("default"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from noctaya.workers.keys import FLEET_KEY
-from noctaya.workers.ownership import LEASE, SHARDMAP
+from noctaya.leader.lease_names import SHARDMAP
 from tests.deploy.api_needs import Need, needs
 from tests.deploy.manifests import KUSTOMIZE, NAMESPACE, Object, built, of_kind, overlay, with_components
 
@@ -69,14 +69,19 @@ def test_the_fleets_own_objects_are_granted_by_name_and_in_its_namespace_only() 
         if where == NAMESPACE and "resourceNames" in rule
     }
     assert named == {
-        ("leases", LEASE): ["get", "update"],
-        ("configmaps", SHARDMAP): ["get"],
+        ("configmaps", SHARDMAP): ["get", "list", "watch", "update"],
         ("secrets", FLEET_KEY): ["get"],
     }
     unnamed = [
-        rule for where, rule in bound_rules(objects) if where == NAMESPACE and "resourceNames" not in rule
+        (rule["resources"], rule["verbs"])
+        for where, rule in bound_rules(objects)
+        if where == NAMESPACE and "resourceNames" not in rule
     ]
-    assert [rule["verbs"] for rule in unnamed] == [["create"]] * 3
+    assert unnamed == [
+        (["leases"], ["get", "list", "watch", "create", "update"]),
+        (["configmaps"], ["create"]),
+        (["secrets"], ["create"]),
+    ]
     elsewhere = {need.resource for need in granted(objects, "cluster")}
     assert elsewhere.isdisjoint({"leases", "configmaps"})
 

@@ -64,6 +64,30 @@ def names(store: Store[Pod]) -> set[str]:
     return {pod.name for pod in store.items()}
 
 
+async def test_a_follower_hears_every_step_with_its_own_version(
+    server: FakeServer, client: Client, until: Until
+) -> None:
+    """A list says that it is complete; an event names its own version, of a deletion too; a bookmark changes nothing."""
+    server.put("pods", "a")
+    steps: list[tuple[list[str], str, bool]] = []
+    async with running(client) as store:
+        store.follow(
+            lambda step: steps.append(
+                (
+                    [f"{change.kind.value} {change.subject.name}" for change in step.changes],
+                    step.resource_version,
+                    step.is_list,
+                )
+            )
+        )
+        await store.synced.wait()
+        assert steps == [(["added a"], str(server.version), True)]
+        await until(lambda: bool(server.streams))
+        server.remove("pods", "a")
+        await until(lambda: len(steps) == 2)
+        assert steps[1] == (["deleted a"], str(server.version), False)
+
+
 async def test_it_lists_then_follows_the_watch(server: FakeServer, client: Client, until: Until) -> None:
     server.put("pods", "a")
     heard: list[tuple[str, str]] = []

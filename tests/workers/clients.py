@@ -72,6 +72,11 @@ class Gateway:
     async def bye(self) -> None:
         await self.send(control.GatewayMessage(bye=control.Bye()))
 
+    def workers(self) -> dict[str, str]:
+        """The last list of workers that was told, name → address."""
+        lists = [message.workers for message in self.received if message.WhichOneof("kind") == "workers"]
+        return {worker.name: worker.address for worker in lists[-1].workers} if lists else {}
+
     async def read(self) -> None:
         """Until the stream ends."""
         while (message := await self._call.read()) is not grpc.aio.EOF:

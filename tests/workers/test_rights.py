@@ -1,7 +1,7 @@
 """What a worker says that it must be allowed to do is what its code asks for, and what is missing is named verb by verb."""
 
 from noctaya.kube.resources import DEPLOYMENTS, LEASES, LLMSERVICES, SECRETS
-from noctaya.workers.ownership import LEASE
+from noctaya.leader.lease_names import LEADER_LEASE
 from noctaya.workers.rights import Right, missing_rights, rights
 from tests.deploy.api_needs import Need, needs
 
@@ -24,13 +24,13 @@ def test_the_list_is_what_the_code_asks_for() -> None:
 
 
 def test_a_question_has_everything_that_rbac_looks_at_and_nothing_empty() -> None:
-    asked = Right(LEASES, "update", HOME, LEASE).review()["spec"]["resourceAttributes"]
+    asked = Right(LEASES, "update", HOME, LEADER_LEASE).review()["spec"]["resourceAttributes"]
     assert asked == {
         "verb": "update",
         "group": "coordination.k8s.io",
         "resource": "leases",
         "namespace": HOME,
-        "name": LEASE,
+        "name": LEADER_LEASE,
     }
     status = Right(LLMSERVICES, "patch", subresource="status").review()["spec"]["resourceAttributes"]
     assert (status["subresource"], status.get("namespace")) == ("status", None)
@@ -42,7 +42,7 @@ def test_every_missing_verb_is_named_with_its_resource_one_problem_a_kind() -> N
         Right(DEPLOYMENTS, "patch"),
         Right(LLMSERVICES, "patch", subresource="status"),
         Right(SECRETS, "create", HOME),
-        Right(LEASES, "update", HOME, LEASE),
+        Right(LEASES, "update", HOME, LEADER_LEASE),
     ]
     told = {problem.name: problem.message for problem in missing_rights(missing)}
     assert list(told) == [
@@ -54,5 +54,5 @@ def test_every_missing_verb_is_named_with_its_resource_one_problem_a_kind() -> N
     assert "create, patch deployments.apps in all namespaces" in told["deploymentsForbidden"]
     assert "patch llmservices.serving.noctaya.io/status in all namespaces" in told["llmservicesForbidden"]
     assert f"create secrets in namespace {HOME}" in told["secretsForbidden"]
-    assert f"update leases.coordination.k8s.io {LEASE} in namespace {HOME}" in told["leasesForbidden"]
+    assert f"update leases.coordination.k8s.io {LEADER_LEASE} in namespace {HOME}" in told["leasesForbidden"]
     assert list(missing_rights([])) == []

@@ -28,6 +28,7 @@ class Authority:
     """An ownership that tests turn by hand."""
 
     def __init__(self) -> None:
+        self.fleet = "fleet-1"
         self.granted = Permission.ACT
         self.current = 3
         self.seen: list[tuple[int, int]] = []
@@ -37,6 +38,9 @@ class Authority:
 
     def epoch(self, shard: int) -> int:
         return self.current
+
+    def owned(self) -> list[int]:
+        return [] if self.granted is Permission.NONE else list(range(SHARD_COUNT))
 
     def see_epoch(self, shard: int, epoch: int) -> None:
         self.seen.append((shard, epoch))
@@ -56,7 +60,7 @@ class World:
             self.demand, self.pushes, self.authority, push=self.pushed.extend, clock=lambda: self.now
         )
         self.is_ready = True
-        facts = FleetFacts("fleet-1", "w0", SECRET, ("ai", "lab"))
+        facts = FleetFacts("w0", SECRET, ("ai", "lab"))
         self.link = ControlLink(
             facts, self.routes, self.intake, self.authority, is_ready=lambda: self.is_ready
         )
@@ -177,7 +181,7 @@ async def test_a_new_epoch_starts_with_snapshots(world: World) -> None:
 
 
 async def test_reports_add_up_and_a_broken_stream_keeps_its_demand_while_bye_does_not(world: World) -> None:
-    world.intake.ownership_changed()
+    world.demand.begin(world.now)
     world.now += 20
     world.demand.observe({POD: GatewayContainer(Phase.RUNNING, "a")}, world.now)
     async with world.linked() as client:
@@ -230,4 +234,4 @@ async def test_a_stream_that_does_not_begin_with_hello_is_refused(world: World) 
 
 
 def test_the_digest_secret_is_never_shown() -> None:
-    assert "kkkk" not in repr(FleetFacts("f", "w", SECRET, ()))
+    assert "kkkk" not in repr(FleetFacts("w", SECRET, ()))

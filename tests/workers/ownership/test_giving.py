@@ -152,6 +152,22 @@ def test_a_worker_that_owns_nothing_is_drained_at_once_and_takes_nothing_any_mor
     assert hand.record(0, "", 9) == []
 
 
+def test_a_draining_worker_that_is_alone_gives_up_soon_but_waits_for_one_that_is_coming() -> None:
+    hand = fresh()
+    epoch = hand.own()
+    for pod in ("w1", "w2"):
+        hand.member(pod, "")
+    hand.member("w1", OTHER, MemberState.JOINING)
+    hand.feed(events.StateSeen(MemberState.DRAINING))
+    assert events.Drained() not in hand.wait(TIMING.alone_after * 2)
+    assert hand.core.permission(0, hand.now) is Permission.ACT
+    actions = hand.member("w1", OTHER, MemberState.DRAINING)
+    assert events.StopShard(0) in actions
+    assert events.Drained() in actions
+    assert hand.core.permission(0, hand.now) is Permission.NONE
+    assert hand.core.epoch(0) == epoch
+
+
 def test_when_the_time_for_draining_is_over_everything_is_stopped_first() -> None:
     hand = fresh()
     hand.own()

@@ -10,8 +10,8 @@ import pytest
 
 from noctaya.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from noctaya.workers import announcer
+from noctaya.workers.founding import ShardMapMismatch
 from noctaya.workers.main import serve
-from noctaya.workers.ownership import ShardMapMismatch
 from noctaya.workers.settings import AdminSettings, PodSettings
 from tests.workers.clients import until as eventually
 from tests.workers.process.test_worker import Admin, free_port, settings, worker

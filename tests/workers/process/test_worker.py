@@ -24,10 +24,10 @@ from noctaya.kube.reflector import WatchEnded
 from noctaya.kube.resources import CONFIGMAPS, DEPLOYMENTS, LEASES, PODS, SCALEDOBJECTS, SECRETS
 from noctaya.wire import control
 from noctaya.workers import publisher
+from noctaya.workers.founding import ShardMapMismatch
 from noctaya.workers.listening import PortInUse
 from noctaya.workers.main import serve
 from noctaya.workers.objects import LLMService
-from noctaya.workers.ownership import ShardMapMismatch
 from noctaya.workers.pushes import Cause
 from noctaya.workers.routes import route_of
 from noctaya.workers.settings import (
@@ -265,9 +265,10 @@ async def test_a_worker_leaves_the_lease_free_and_ends_keda_streams_with_ok(
         await eventually(lambda: stream.ended)
         assert stream.ended is grpc.StatusCode.OK
         await stream_context.__aexit__(None, None, None)
-    lease = await cluster.client.get(LEASES, SYSTEM, "noctaya-leader")
-    assert lease["spec"].get("holderIdentity", "") == ""
-    assert lease["spec"]["leaseTransitions"] == 1
+    for name in ("noctaya-leader", "noctaya-worker-w0"):
+        lease = await cluster.client.get(LEASES, SYSTEM, name)
+        assert lease["spec"].get("holderIdentity", "") == ""
+        assert lease["spec"]["leaseTransitions"] == 1
 
 
 async def test_a_request_that_comes_as_the_model_is_put_to_sleep_wakes_it_again(
@@ -379,20 +380,6 @@ async def test_one_service_whose_route_cannot_be_made_stops_no_other(
             await cluster.service(name)
         await eventually(lambda: client.service("ai/qwen"))
         assert client.service("ai/odd") is None
-
-
-async def test_a_second_worker_waits_and_takes_over_with_the_next_epoch(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    other = settings(tmp_path, pod=PodSettings(namespace=SYSTEM, name="w1", uid="uid1uid1-1"))
-    async with worker(other) as first:
-        await eventually(lambda: first.ownership.permission(0).value == "act")
-        async with worker(settings(tmp_path)) as second:
-            await eventually(second.is_synced)
-            assert second.ownership.permission(0).value == "none"
-            await first.renewal.leave()
-            await eventually(lambda: second.ownership.permission(0).value == "act")
-            assert second.ownership.epoch(0) == first.ownership.epoch(0) + 1
 
 
 async def test_a_shard_map_of_another_hash_stops_the_start(cluster: Cluster, tmp_path: Path) -> None:

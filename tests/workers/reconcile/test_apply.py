@@ -213,21 +213,21 @@ async def test_without_permission_nothing_is_written(cluster: Cluster) -> None:
         assert not await cluster.status()
 
 
-async def test_permission_lost_in_the_middle_stops_the_next_write(cluster: Cluster) -> None:
+async def test_permission_lost_in_the_middle_stops_the_next_write(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await cluster.runtime()
     await cluster.service()
-    real = cluster.owner.permission
-    granted = 2  # one at the start of the run, one for the Deployment
+    ensure = Applier.ensure
 
-    def permission(shard: int) -> Permission:
-        nonlocal granted
-        granted -= 1
-        return real(shard) if granted >= 0 else Permission.NONE
+    async def ensure_and_lose(self: Applier, *arguments: Any) -> None:
+        await ensure(self, *arguments)
+        cluster.owner.granted = Permission.NONE
 
-    cluster.owner.permission = permission  # type: ignore[method-assign]
+    monkeypatch.setattr(Applier, "ensure", ensure_and_lose)
     async with cluster.reconciling():
         await until(lambda: cluster.get(DEPLOYMENTS))
-        await until(lambda: _holds(granted < 0))
+        await until(lambda: _holds(cluster.owner.granted is Permission.NONE))
         await asyncio.sleep(0.1)
     assert not (await cluster.client.list(SERVICES, "ai")).items
     assert not await cluster.status()

@@ -54,7 +54,7 @@ async def test_without_the_question_for_permission_a_fenced_worker_would_write(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Convergence, "_permit", lambda self, shard: lambda what: None)
-    cluster.owner.granted = Permission.NONE
+    cluster.owner.granted = Permission.GROW
     await cluster.runtime()
     await cluster.service()
     async with cluster.reconciling():

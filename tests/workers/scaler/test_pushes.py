@@ -129,3 +129,14 @@ def test_true_goes_only_to_open_streams_of_services_with_demand(story: list[tupl
             assert push.key in active
             assert all(open_streams.get(stream) == push.key for stream in push.streams)
     assert len(pushes._due) <= 4 * len(story)
+
+
+def test_the_common_rate_is_shared_by_all_workers() -> None:
+    """Ten wakes re-asserted at once: alone five go out at once, as one of five workers one does."""
+    for workers, expected in ((1, 5), (5, 1)):
+        pushes = Pushes(lambda key: False)
+        pushes.share(workers, 0.0)
+        for number in range(10):
+            pushes.opened(number, f"ai/m{number}", is_active=False, now=100.0)
+            pushes.rose(f"ai/m{number}", 100.0)
+        assert len(pushes.tick(103.0)) == expected
