@@ -14,6 +14,7 @@ import typer
 
 from noctaya import __version__
 from noctaya.errors import NoctayaError, UserError
+from noctaya.ops import commands
 
 app = typer.Typer(
     name="noctaya",
@@ -139,6 +140,9 @@ def crds(
 def version(as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False) -> None:
     """Print the version."""
     typer.echo(json.dumps({"noctaya": __version__}) if as_json else f"noctaya {__version__}")
+
+
+commands.register(app)
 
 
 def open_standard_streams() -> None:

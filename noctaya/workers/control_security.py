@@ -19,6 +19,7 @@ from noctaya.kube import Client
 from noctaya.kube.errors import KubeError, NotFound
 from noctaya.kube.objects import Secret
 from noctaya.kube.resources import SECRETS
+from noctaya.leader.certificate_keeping import CertificateKeeping
 from noctaya.leader.certificate_reading import LEAF_SECRETS
 from noctaya.leader.certificates import DAY, CertificateTiming
 from noctaya.telemetry import context
@@ -27,7 +28,7 @@ from noctaya.wire.errors import MaterialInvalid
 from noctaya.wire.identity import Role
 from noctaya.wire.material import AUTHORITIES, CERTIFICATE, KEY, Material, MountedMaterial
 from noctaya.wire.mutual_tls import RoleCheck, SecureChannels, add_port, open_plaintext
-from noctaya.wire.options import CLIENT_OPTIONS, ChannelOptions
+from noctaya.wire.options import PEER_OPTIONS, ChannelOptions
 from noctaya.wire.tls_settings import TlsSettings, mounted
 from noctaya.workers.problems import Problem
 
@@ -105,7 +106,7 @@ class ControlSecurity:
     """
 
     def __init__(
-        self, settings: TlsSettings, namespace: str, *, peer_options: ChannelOptions = CLIENT_OPTIONS
+        self, settings: TlsSettings, namespace: str, *, peer_options: ChannelOptions = PEER_OPTIONS
     ) -> None:
         self._namespace = namespace
         files = mounted(settings)
@@ -152,3 +153,9 @@ class ControlSecurity:
                 f"this worker has no certificate ({problem}): no gateway and no worker reaches it. The leader makes Secret "
                 f"{self._namespace}/{OWN_SECRET}; look at its own problems.",
             )
+
+
+def keeping_problems(keeping: CertificateKeeping) -> Iterator[Problem]:
+    """What /readyz of the leading worker should say about the certificates that it keeps for all."""
+    if keeping.problems:
+        yield Problem("CertificatesUnkept", " ".join(keeping.problems))
