@@ -24,7 +24,9 @@ class Inside:
         clock: Callable[[], float],
         *,
         had_routes: bool,
+        certificate_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
+        self._certificate_problem = certificate_problem
         self._settings, self._state, self._demand, self._links, self._clock = (
             settings,
             state,
@@ -40,6 +42,8 @@ class Inside:
         problems = []
         if not self._links.linked():
             problems.append("no worker is linked; the last good routes are served")
+        if (certificate := self._certificate_problem()) is not None:
+            problems.append(f"the control link's certificate is not usable: {certificate}")
         if self.is_draining:
             problems.append("draining")
         has_routes = self._has_routes()

@@ -15,7 +15,9 @@ import grpc
 from noctaya.gateway.errors import LinkBroken
 from noctaya.gateway.settings import LinkSettings
 from noctaya.telemetry import context
-from noctaya.wire import CLIENT_OPTIONS, control, control_grpc
+from noctaya.wire import control, control_grpc
+from noctaya.wire.errors import MaterialMissing
+from noctaya.wire.mutual_tls import ChannelMaker, open_plaintext
 
 log = logging.getLogger(__name__)
 
@@ -78,14 +80,26 @@ class Listener(Protocol):
 class Link:
     """A link that is dialled once; `run` returns when it is over and says nothing about why but in the log."""
 
-    def __init__(self, address: str, settings: LinkSettings, listener: Listener) -> None:
+    def __init__(
+        self,
+        address: str,
+        settings: LinkSettings,
+        listener: Listener,
+        open_channel: ChannelMaker = open_plaintext,
+    ) -> None:
         self.address, self._settings, self._listener = address, settings, listener
+        self._open_channel = open_channel
         self.outbox = Outbox()
         self.was_welcomed = False
 
     async def run(self) -> None:
         """Dial, introduce, then read and write until the stream ends."""
-        async with grpc.aio.insecure_channel(self.address, options=CLIENT_OPTIONS) as channel:
+        try:
+            dialled = self._open_channel(self.address)
+        except MaterialMissing as error:
+            log.debug("not dialled", extra=context(worker=self.address, reason=error))
+            return
+        async with dialled as channel:
             stub: Any = control_grpc.ControlStub(channel)
             call: Call = stub.Link()
             try:

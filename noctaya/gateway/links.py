@@ -20,6 +20,7 @@ from noctaya.gateway.settings import LinkSettings, PodSettings
 from noctaya.gateway.state import GatewayState
 from noctaya.telemetry import context
 from noctaya.wire import control
+from noctaya.wire.mutual_tls import ChannelMaker, open_plaintext
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,9 @@ class Links:
         demand: DemandLedger,
         metrics: Metrics,
         clock: Callable[[], float],
+        open_channel: ChannelMaker = open_plaintext,
     ) -> None:
+        self._open_channel = open_channel
         self._settings, self._pod, self._state, self._demand, self._metrics = (
             settings,
             pod,
@@ -98,7 +101,7 @@ class Links:
     async def _keep_up(self, address: str) -> None:
         pause = self._settings.reconnect_min_seconds
         while self._should_dial(address):
-            link = self._links[address] = Link(address, self._settings, self)
+            link = self._links[address] = Link(address, self._settings, self, self._open_channel)
             try:
                 await link.run()
             finally:

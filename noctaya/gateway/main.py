@@ -29,6 +29,8 @@ from noctaya.gateway.state import GatewayState
 from noctaya.gateway.strict_http import StrictProtocol
 from noctaya.gateway.upstream import Upstream
 from noctaya.telemetry import context
+from noctaya.wire.mutual_tls import SecureChannels, open_plaintext
+from noctaya.wire.tls_settings import mounted, problem_of
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +90,19 @@ async def serve(
             probes.on_usable = state.notify
             state.on_endpoints_changed = probes.endpoints_changed
             state.on_service_gone = demand.forget
-            links = Links(settings.link, settings.pod, state, demand, metrics, clock)
+            material = mounted(settings.tls)
+            open_channel = SecureChannels(material) if material is not None else open_plaintext
+            links = Links(settings.link, settings.pod, state, demand, metrics, clock, open_channel)
             snapshot = Snapshot(settings.snapshot_dir, state)
-            inside = Inside(settings.link, state, demand, links, clock, had_routes=snapshot.load())
+            inside = Inside(
+                settings.link,
+                state,
+                demand,
+                links,
+                clock,
+                had_routes=snapshot.load(),
+                certificate_problem=lambda: problem_of(material),
+            )
             metrics.gauges(lambda: inside.gauges(metrics))
             exchange = Exchange(state, demand, probes, upstream, metrics, clock)
             intake = Intake(settings.http, state, demand, exchange, metrics, clock)

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from noctaya.settings import RoleSettings, SettingsGroup
+from noctaya.wire.tls_settings import TlsSettings
 
 
 def _from_csv(value: Any) -> Any:
@@ -150,5 +151,6 @@ class GatewaySettings(RoleSettings):
     hold: HoldSettings = HoldSettings()
     upstream: UpstreamSettings = UpstreamSettings()
     drain: DrainSettings = DrainSettings()
+    tls: TlsSettings = TlsSettings()
     snapshot_dir: str = ""
     """Directory (an emptyDir) for the last good routes, so that a restarted container serves before a worker answers; empty: off."""

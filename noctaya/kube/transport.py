@@ -10,7 +10,9 @@ certificate was refused and a new one could be loaded.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import weakref
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -36,6 +38,9 @@ _CONNECT_SECONDS = 5.0
 _KEEP_ALIVE_SECONDS = 30.0
 _UNACKNOWLEDGED_MS = 20_000
 _RETIRED_SESSIONS = 2
+_GOODBYE_SECONDS = 0.5
+"""For connections that were given up in the middle of a call: the session closes those that it keeps, and forgets these, which
+still say goodbye in TLS (aiohttp#1925). Whoever ends the loop in that moment leaves sockets open."""
 _MAX_ERROR_BODY_BYTES = 64 * 1024
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """A page of 500 objects is a few MiB; more than this is not an answer but an accident."""
@@ -51,6 +56,7 @@ class Transport:
         self._user_agent = user_agent
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._generation = 0
         self.refusals = 0
         """Calls that were answered Forbidden."""
@@ -74,6 +80,15 @@ class Transport:
         for session in sessions:
             if session is not None:
                 await session.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.001)
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = _patient_for_20_seconds(address)
+        self._sockets.add(made)
+        return made
 
     def _new_session(self, tls: Tls) -> aiohttp.ClientSession:
         self._generation = tls.generation
@@ -81,7 +96,7 @@ class Transport:
             ssl=tls.context or True,
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            socket_factory=_socket,
+            socket_factory=self._socket,
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -260,7 +275,7 @@ def _lost(call: Call, cause: BaseException) -> Unavailable:
     return Unavailable(call, f"connection failed: {detail}")
 
 
-def _socket(address: tuple[Any, ...]) -> socket.socket:
+def _patient_for_20_seconds(address: tuple[Any, ...]) -> socket.socket:
     """A socket on which a dead peer is noticed by the kernel in about 20 s, not in the default quarter of an hour."""
     family, kind, protocol = address[0], address[1], address[2]
     made = socket.socket(family=family, type=kind, proto=protocol)

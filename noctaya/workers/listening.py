@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
-import grpc.aio
 from aiohttp import web
 
 from noctaya.errors import UserError
@@ -35,11 +34,11 @@ def refuse_taken(what: str, host: str, port: int, setting: str) -> None:
             raise PortInUse(what, host, port, setting) from error
 
 
-def bind(server: grpc.aio.Server, what: str, host: str, port: int, setting: str) -> int:
-    """Let a gRPC server listen; returns its port. Raises PortInUse."""
+def bind(add_port: Callable[[str], int], what: str, host: str, port: int, setting: str) -> int:
+    """Let a gRPC server listen, by its own `add_port(address)`; returns its port. Raises PortInUse."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        return server.add_insecure_port(address)
+        return add_port(address)
     except RuntimeError as error:
         raise PortInUse(what, host, port, setting) from error
 

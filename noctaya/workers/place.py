@@ -23,9 +23,10 @@ from noctaya.leader.lease_views import leader_metadata
 from noctaya.leader.member_record import MemberRecord, MemberState
 from noctaya.leader.renewal import Renewal
 from noctaya.leader.shard_map import ShardMap
-from noctaya.leader.tenure import Identity, Tenure, Watched
+from noctaya.leader.tenure import Identity, Standing, Tenure, Watched
 from noctaya.telemetry import context
 from noctaya.workers import shard_events as owns
+from noctaya.workers.control_security import ControlSecurity
 from noctaya.workers.fleet_views import Cores
 from noctaya.workers.fleet_watch import FleetWatch
 from noctaya.workers.introduction import KnownFleet
@@ -62,6 +63,7 @@ class Place:
         acting: Acting,
         neighbours: Neighbourhood,
         address: Callable[[], str],
+        security: ControlSecurity,
         clock: Callable[[], float] = boottime,
     ) -> None:
         pod, timings = settings.pod, Timings.of(settings.tenure)
@@ -87,6 +89,8 @@ class Place:
             fleet=lambda: self.ownership.fleet,
             me=lambda: self.incarnation,
             address_of=self._address_of,
+            open_channel=security.open_channel,
+            is_current=security.is_current,
         )
         self.ownership = Ownership(
             pod.name, self.member, leases, self.peers, acting, fleet=fleet.id, timing=timings.shards
@@ -125,6 +129,10 @@ class Place:
             "leadership": self.leadership.run(),
             "member": self._belong(),
         }
+
+    def is_leading(self) -> bool:
+        """Whether this worker's tenure of the leader's Lease acts at this instant."""
+        return self.leadership.tenure.standing(self._clock()) is Standing.ACT
 
     @property
     def cores(self) -> Cores:

@@ -26,6 +26,7 @@ from noctaya.kube.resources import (
     SERVICES,
     Resource,
 )
+from noctaya.leader.certificate_reading import AUTHORITY_SECRET, LEAF_SECRETS
 from noctaya.leader.lease_names import SHARDMAP
 from noctaya.workers.keys import FLEET_KEY
 from noctaya.workers.problems import Problem
@@ -51,6 +52,7 @@ AT_HOME: tuple[tuple[Resource, str, tuple[str, ...]], ...] = (
     (CONFIGMAPS, SHARDMAP, ("get", "list", "watch", "update")),
     (CONFIGMAPS, "", ("create",)),
     (SECRETS, FLEET_KEY, ("get",)),
+    *((SECRETS, name, ("get", "update")) for name in (AUTHORITY_SECRET, *LEAF_SECRETS.values())),
     (SECRETS, "", ("create",)),
 )
 """(kind, name, verbs) in the fleet's own namespace."""

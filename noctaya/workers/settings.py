@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 from noctaya.settings import RoleSettings, SettingsGroup
+from noctaya.workers.control_security import WorkerTlsSettings
 
 
 def _from_csv(value: Any) -> Any:
@@ -147,4 +148,5 @@ class WorkerSettings(RoleSettings):
     gateway: GatewaySettings = GatewaySettings()
     reconcile: ReconcileSettings = ReconcileSettings()
     demand: DemandSettings = DemandSettings()
+    tls: WorkerTlsSettings = WorkerTlsSettings()
     audit: AuditSettings = AuditSettings()

@@ -18,6 +18,7 @@ from noctaya.errors import NoctayaError
 from noctaya.kube import Change, Client
 from noctaya.kube.clock import boottime
 from noctaya.kube.objects import Deployment
+from noctaya.leader.certificate_keeping import CertificateKeeping
 from noctaya.leader.lease_names import member_lease
 from noctaya.leader.tenure import Standing
 from noctaya.telemetry import context
@@ -25,6 +26,7 @@ from noctaya.wire import SERVER_OPTIONS, control_grpc, externalscaler_grpc, peer
 from noctaya.workers.admin import admin_app
 from noctaya.workers.audit import Audit
 from noctaya.workers.claims import Claims
+from noctaya.workers.control_security import ControlSecurity, keeping_problems
 from noctaya.workers.demand import DemandBook
 from noctaya.workers.fleet_queries import fleet_queries
 from noctaya.workers.intake import ALERT_SECONDS, Intake
@@ -83,14 +85,26 @@ class Worker:
         problems: Problems,
     ) -> None:
         self.settings = settings
+        self._client = client
         self.ports: dict[str, int] = {}
         """Where it listens, once it is started: scaler, control, admin."""
         pod = settings.pod
         self.stores = Stores(client, own_namespace=pod.namespace)
         self._specs = Specs()
         self.claims = Claims(settings.gateway.cluster_domain)
+        self.security = ControlSecurity(settings.tls, pod.namespace)
         self.place = Place(
-            settings, client, lease_client, fleet=fleet, acting=self, neighbours=self, address=self._address
+            settings,
+            client,
+            lease_client,
+            fleet=fleet,
+            acting=self,
+            neighbours=self,
+            address=self._address,
+            security=self.security,
+        )
+        self._keeping = CertificateKeeping(
+            client, pod.namespace, may_write=self.place.is_leading, timing=settings.tls.timing()
         )
         self.ownership = self.place.ownership
         self.audit = Audit(settings.audit.file, who=lambda: self.place.incarnation)
@@ -162,6 +176,8 @@ class Worker:
         )
         self.problems = problems
         self.problems.add(self._problems)
+        self.problems.add(self.security.problems)
+        self.problems.add(lambda: keeping_problems(self._keeping))
         self._standing = Standing.NONE
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -182,15 +198,19 @@ class Worker:
             queries=fleet_queries(self.place.cores, boottime),
         )
         scaler_server = grpc.aio.server(options=SCALER_OPTIONS)
-        control_server = grpc.aio.server(options=SERVER_OPTIONS)
+        control_server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=self.security.interceptors())
         externalscaler_grpc.add_ExternalScalerServicer_to_server(self.scaler, scaler_server)
         control_grpc.add_ControlServicer_to_server(self.link, control_server)
         peer_grpc.add_PeerServicer_to_server(self.peers, control_server)
         self.ports["scaler"] = bind(
-            scaler_server, "scaler", settings.scaler.host, settings.scaler.port, "NOCTAYA_SCALER__PORT"
+            scaler_server.add_insecure_port,
+            "scaler",
+            settings.scaler.host,
+            settings.scaler.port,
+            "NOCTAYA_SCALER__PORT",
         )
         self.ports["control"] = bind(
-            control_server,
+            lambda address: self.security.add_port(control_server, address),
             "control link",
             settings.control.host,
             settings.control.port,
@@ -223,6 +243,8 @@ class Worker:
                     "intake": self.intake.run(self.stores.gateways),
                     "scaler": self.scaler.run(),
                     "probe": self.probe.run(),
+                    "certificate": self.security.run(self._client),
+                    "certificates": self._keep_certificates(),
                     "reconcile": self.reconciler.run(self.settings.reconcile.concurrency),
                 }.items()
             }
@@ -252,6 +274,11 @@ class Worker:
         await asyncio.wait([reconciling])
         await self.place.leave(place)
         await asyncio.gather(self.scaler.drain(), self.link.drain(self.settings.control.drain_seconds))
+
+    async def _keep_certificates(self) -> None:
+        tls = self.settings.tls
+        if tls.directory and tls.kept_by == "leader":
+            await self._keeping.run()
 
     async def _told_to_stop(self, stop: asyncio.Event) -> bool:
         """True when `stop` was set, False when the cluster was set back."""

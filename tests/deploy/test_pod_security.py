@@ -39,7 +39,9 @@ def test_gateways_hold_no_credentials() -> None:
     assert account["automountServiceAccountToken"] is False
     assert spec["automountServiceAccountToken"] is False
     assert spec["serviceAccountName"] == "noctaya-gateway"
-    assert not any("secret" in volume or "projected" in volume for volume in spec.get("volumes", []))
+    assert not any("projected" in volume for volume in spec["volumes"])
+    secrets = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
+    assert secrets == ["noctaya-gateway-tls"], "its own certificate, and nothing of the API"
     bound = {
         subject["name"]
         for kind in ("RoleBinding", "ClusterRoleBinding")

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from noctaya.workers.keys import FLEET_KEY
+from noctaya.leader.certificate_reading import AUTHORITY_SECRET, LEAF_SECRETS
 from noctaya.leader.lease_names import SHARDMAP
+from noctaya.workers.keys import FLEET_KEY
 from tests.deploy.api_needs import Need, needs
 from tests.deploy.manifests import KUSTOMIZE, NAMESPACE, Object, built, of_kind, overlay, with_components
 
@@ -71,6 +72,7 @@ def test_the_fleets_own_objects_are_granted_by_name_and_in_its_namespace_only() 
     assert named == {
         ("configmaps", SHARDMAP): ["get", "list", "watch", "update"],
         ("secrets", FLEET_KEY): ["get"],
+        ("secrets", AUTHORITY_SECRET, *LEAF_SECRETS.values()): ["get", "update"],
     }
     unnamed = [
         (rule["resources"], rule["verbs"])

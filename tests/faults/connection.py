@@ -10,6 +10,7 @@ import json
 import socket
 import ssl
 import struct
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from tests.faults import http1
@@ -131,9 +132,10 @@ class Connection:
             # Its client waits for the head, and its first event may be a long time coming.
             await self._send(head)
             head = b""
-        async for piece in http1.pieces(reader, answer, request.method):
-            if request.is_watch and plan.delay_seconds:
-                await asyncio.sleep(plan.delay_seconds)
+        pieces = http1.pieces(reader, answer, request.method)
+        if request.is_watch and plan.delay_seconds:
+            pieces = _later(pieces, plan.delay_seconds)
+        async for piece in pieces:
             await self._hold(request)
             await self._send(head + piece)
             head = b""
@@ -172,6 +174,32 @@ class Connection:
         if body or method in ("POST", "PUT", "PATCH"):
             headers.append(("content-length", str(len(body))))
         return Head(first, tuple(headers)).encode() + body
+
+
+async def _later(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Each piece so much later than it came, however many are on their way at once."""
+    loop = asyncio.get_running_loop()
+    under_way: asyncio.Queue[tuple[float, bytes | None]] = (
+        asyncio.Queue()
+    )  # holds what comes within `seconds`
+
+    async def take_in() -> None:
+        async for piece in pieces:
+            under_way.put_nowait((loop.time() + seconds, piece))
+
+    taking = asyncio.create_task(take_in())
+    taking.add_done_callback(lambda _: under_way.put_nowait((0.0, None)))
+    try:
+        while True:
+            due, piece = await under_way.get()
+            if piece is None:
+                break
+            await asyncio.sleep(due - loop.time())
+            yield piece
+        await taking  # for its error
+    finally:
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
 
 
 def _refusal(code: int) -> bytes:

@@ -74,6 +74,22 @@ async def test_latency_delays_and_does_nothing_else(
     assert way.faults.in_force == ()
 
 
+async def test_the_events_of_a_slow_watch_come_late_and_not_one_after_the_other(
+    through: Client, way: ProxiedClient, namespace: str, maps: Maps
+) -> None:
+    listed = await through.list(CONFIGMAPS, namespace)
+    way.latency(0.5)
+    async with through.watch(
+        CONFIGMAPS, namespace, resource_version=listed.resource_version, timeout_seconds=60
+    ) as stream:
+        start = time.monotonic()
+        for number in range(10):
+            await maps.put("a", str(number))
+        seen = [msgspec.json.decode((await anext(stream)).object)["data"]["k"] for _ in range(10)]
+        assert seen == [str(number) for number in range(10)]
+        assert 0.5 <= time.monotonic() - start < 10 * 0.5
+
+
 async def test_a_freeze_holds_everything_and_a_thaw_lets_it_go_on(
     through: Client, way: ProxiedClient, namespace: str, maps: Maps
 ) -> None:

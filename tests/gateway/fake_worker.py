@@ -8,13 +8,23 @@ from typing import Any
 import grpc
 
 from noctaya.wire import SERVER_OPTIONS, control, control_grpc
+from noctaya.wire.material import Source
+from noctaya.wire.mutual_tls import add_port
 from tests.gateway.services import FLEET, SECRET, update
 
 
 class FakeWorker(control_grpc.ControlServicer):
-    """Owns every shard; `acks` says how it answers a wake (None: not at all)."""
+    """Owns every shard; `acks` says how it answers a wake (None: not at all). With `tls` its port is secure."""
 
-    def __init__(self, name: str = "worker-0", open_namespaces: tuple[str, ...] = ("*",)) -> None:
+    def __init__(
+        self,
+        name: str = "worker-0",
+        open_namespaces: tuple[str, ...] = ("*",),
+        *,
+        tls: Source | None = None,
+        interceptors: tuple[grpc.aio.ServerInterceptor, ...] = (),
+    ) -> None:
+        self._tls, self._interceptors = tls, interceptors
         self.name, self.open_namespaces = name, open_namespaces
         self.fleet = FLEET
         self.acks: bool | None = True
@@ -38,9 +48,10 @@ class FakeWorker(control_grpc.ControlServicer):
     # Running
 
     async def start(self, port: int = 0) -> None:
-        server = grpc.aio.server(options=SERVER_OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=self._interceptors)
         control_grpc.add_ControlServicer_to_server(self, server)
-        self.port = server.add_insecure_port(f"127.0.0.1:{port}")
+        address = f"127.0.0.1:{port}"
+        self.port = add_port(server, address, self._tls) if self._tls else server.add_insecure_port(address)
         await server.start()
         self._server = server
 

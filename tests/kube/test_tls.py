@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gc
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -193,3 +197,35 @@ def test_pem_that_is_none_is_named(tmp_path: Path) -> None:
     broken = ClientCertificate(Pem(data=b"a"), Pem(data=b"b"))
     with pytest.raises(ConfigError, match="do not load"):
         Tls(ClusterConfig(server="https://x", client_certificate=broken))
+
+
+async def test_a_client_that_is_closed_right_after_a_call_was_cancelled_leaves_no_socket_open(
+    authority: Authority, serve: Serve
+) -> None:
+    """Its connection still says goodbye then, and nobody who ends the loop would wait for it."""
+    async with serve(authority) as url:
+        port = urlsplit(url).port
+        config = ClusterConfig(server=url, ca=Pem(data=authority.pem), tls_server_name="kubernetes.default")
+        for turns in (2, 4, 8, 16):  # of the loop, and somewhere among them the call waits for its answer
+            async with Client(config) as client:
+                await client.version()
+                call = asyncio.create_task(client.version())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+            assert open_sockets(port) == 0, f"after {turns} turns"
+
+
+def open_sockets(port: int | None) -> int:
+    """Connections of this process to `port`."""
+    return sum(isinstance(one, socket.socket) and peer_port(one) == port for one in gc.get_objects())
+
+
+def peer_port(one: socket.socket) -> int | None:
+    if one.family is not socket.AF_INET:
+        return None
+    try:
+        return int(one.getpeername()[1])
+    except OSError:  # it listens, or is closed
+        return None

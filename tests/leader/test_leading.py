@@ -87,7 +87,7 @@ async def test_a_map_is_told_once_however_often_it_is_shown(fleet: LeadingFleet)
     async with fleet.worker("w0") as worker:
         await until(lambda: is_assigned(worker, "w0"))
         told = list(worker.maps)
-        await worker.ticks(8)
+        await worker.ticks(4)
         assert worker.maps == told
         assert [map_.generation for _, map_ in told] == sorted({map_.generation for _, map_ in told})
 
@@ -171,7 +171,7 @@ async def test_a_foreign_map_is_refused_shown_and_never_written(fleet: LeadingFl
     async with fleet.worker("w0") as worker:
         await until(lambda: worker.leading.map_problem and worker.leading.planner.epoch is not None)
         assert "shards is '64'" in worker.leading.map_problem
-        await worker.ticks(8)
+        await worker.ticks(6)
         assert await fleet.stored_map() == foreign
         assert worker.maps == []
         await fleet.put_map(FOUNDED)  # and it was ready to write all the time
@@ -226,8 +226,9 @@ async def test_a_map_under_a_higher_epoch_makes_a_leader_step_down_and_lead_abov
     ids=["writing the map", "everything about maps", "fencing"],
 )
 async def test_a_right_that_is_missing_is_named_until_it_is_there(
-    fleet: LeadingFleet, way: ProxiedClient, where: Where, said: str
+    fleet: LeadingFleet, way: ProxiedClient, where: Where, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("noctaya.leader.leader_requests.PROBLEM_SECONDS", 2.0)
     await fleet.put_map(FOUNDED)
     await fleet.join("w0", "w1", "w2")
     way.status(403, where)
