@@ -111,6 +111,18 @@ def test_policies_open_exactly_the_ports_that_pods_have() -> None:
         assert opened - {9093} == set(ports.values()), name
 
 
+def test_the_control_port_is_open_to_gateways_and_to_other_workers() -> None:
+    """Workers hand shards over and ask each other for KEDA: shut off from each other, each takeover would be a crash."""
+    policy = of_kind(overlay("hardened"), "NetworkPolicy")["noctaya-worker"]
+    peers = [
+        entry["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+        for rule in policy["spec"]["ingress"]
+        if {"port": 9443} in rule["ports"]
+        for entry in rule["from"]
+    ]
+    assert sorted(peers) == ["gateway", "worker"]
+
+
 def test_a_single_node_gets_one_of_each_with_less_memory() -> None:
     small, default = (of_kind(overlay(name), "Deployment") for name in ("single-node", "default"))
     for name in ("noctaya-worker", "noctaya-gateway"):

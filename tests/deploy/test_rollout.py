@@ -10,6 +10,7 @@ from noctaya.settings import RoleSettings, load, variables
 from noctaya.workers.gateways import CONTAINER
 from noctaya.workers.settings import WorkerSettings
 from noctaya.workers.stores import GATEWAYS
+from noctaya.workers.worker import DRAIN_SECONDS
 from tests.deploy.manifests import OVERLAYS, Object, of_kind, overlay
 
 pytestmark = pytest.mark.kubectl
@@ -62,7 +63,8 @@ def test_a_pod_tells_its_process_who_it_is(role: str) -> None:
         if "valueFrom" in variable
     }
     wanted = {"NOCTAYA_POD__NAME": "metadata.name", "NOCTAYA_POD__NAMESPACE": "metadata.namespace"}
-    assert paths == wanted | ({"NOCTAYA_POD__UID": "metadata.uid"} if role == "worker" else {})
+    of_worker = {"NOCTAYA_POD__UID": "metadata.uid", "NOCTAYA_POD__IP": "status.podIP"}
+    assert paths == wanted | (of_worker if role == "worker" else {})
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -77,7 +79,7 @@ def test_a_worker_has_time_for_its_whole_drain(name: str, monkeypatch: pytest.Mo
     found = settings("worker", monkeypatch, name)
     asleep = container("worker", name)["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain = found.scaler.drain_spread_seconds + 1 + found.control.drain_seconds
-    assert asleep + drain + 10 <= pod("worker", name)["terminationGracePeriodSeconds"] == 60
+    assert asleep + DRAIN_SECONDS + drain <= pod("worker", name)["terminationGracePeriodSeconds"] == 60
 
 
 def test_a_new_worker_is_known_to_keda_before_the_old_one_goes() -> None:
@@ -103,8 +105,8 @@ def test_bodies_fit_beside_everything_else_in_a_gateways_memory(
 def test_the_snapshots_folder_is_a_bounded_volume_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = settings("gateway", monkeypatch).snapshot_dir
     mounts = {mount["mountPath"]: mount["name"] for mount in container("gateway")["volumeMounts"]}
-    volumes = {volume["name"]: volume["emptyDir"] for volume in pod("gateway")["volumes"]}
-    assert volumes[mounts[folder]] == {"medium": "Memory", "sizeLimit": "64Mi"}
+    volumes = {volume["name"]: volume for volume in pod("gateway")["volumes"]}
+    assert volumes[mounts[folder]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Mi"}
 
 
 @pytest.mark.parametrize("role", ROLES)
