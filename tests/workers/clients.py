@@ -10,6 +10,7 @@ from typing import Any
 import grpc.aio
 
 from noctaya.wire import CLIENT_OPTIONS, control, control_grpc, externalscaler, externalscaler_grpc
+from noctaya.wire.mutual_tls import ChannelMaker, open_plaintext
 
 WAIT_SECONDS = 10.0
 
@@ -105,9 +106,11 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(port: int, pod: str = "g0", boot: str = "b0") -> AsyncIterator[Gateway]:
+async def gateway(
+    port: int, pod: str = "g0", boot: str = "b0", *, open_channel: ChannelMaker = open_plaintext
+) -> AsyncIterator[Gateway]:
     """A stream that has not said Hello yet; it ends without Bye."""
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CLIENT_OPTIONS) as channel:
+    async with open_channel(f"127.0.0.1:{port}") as channel:
         stub: Any = control_grpc.ControlStub(channel)
         call = stub.Link()
         made = Gateway(call, pod, boot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,22 @@ import pytest
 from noctaya.api.names import SHARD_COUNT, shard_of
 from noctaya.kube import ClusterConfig
 from noctaya.kube.clock import boottime
-from noctaya.kube.resources import CONFIGMAPS, LEASES, SCALEDOBJECTS
+from noctaya.kube.objects import Secret
+from noctaya.kube.resources import CONFIGMAPS, LEASES, SCALEDOBJECTS, SECRETS
+from noctaya.leader.certificate_reading import LEAF_SECRETS
 from noctaya.leader.lease_names import SHARDMAP, shard_lease
+from noctaya.wire import peer, peer_grpc
+from noctaya.wire.identity import Role
+from noctaya.wire.material import AUTHORITIES, CERTIFICATE, KEY, Material
+from noctaya.wire.mutual_tls import SecureChannels
+from noctaya.workers.control_security import WorkerTlsSettings
 from noctaya.workers.main import serve
 from noctaya.workers.permission import Permission
 from noctaya.workers.settings import KubeSettings, PodSettings, TenureSettings
 from noctaya.workers.worker import Worker
 from tests.faults import FaultProxy
-from tests.workers.clients import gateway, keda
+from tests.wire.fleet_material import Given
+from tests.workers.clients import Gateway, gateway, keda
 from tests.workers.clients import until as eventually
 from tests.workers.process.test_worker import gateway_pod, settings, worker
 from tests.workers.reconcile.cluster import SYSTEM, Cluster, running, until
@@ -230,3 +238,50 @@ async def test_without_the_api_server_shards_stay_owned_and_nothing_is_changed(
                 await eventually(lambda: first.ownership.permission(QWEN) is Permission.ACT, 30.0)
                 await client.report()
                 await eventually(lambda: is_whole(first))
+
+
+async def test_a_fleet_gives_itself_certificates_and_lets_nobody_in_without_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The leader makes the Secrets, workers find theirs in the API before any is mounted, and each call asks for a role."""
+    tls = WorkerTlsSettings(directory=str(tmp_path / "not-mounted-yet"))
+    async with AsyncExitStack() as stack:
+        first, second = [
+            await stack.enter_async_context(
+                worker(
+                    settings(
+                        tmp_path,
+                        pod=PodSettings(namespace=SYSTEM, name=name, ip="127.0.0.1"),
+                        tenure=QUICK,
+                        tls=tls,
+                    )
+                )
+            )
+            for name in ("w0", "w1")
+        ]
+        await eventually(lambda: is_whole(first, second) and len(second.ownership.owned()) >= 64, 30.0)
+        await eventually(lambda: not list(first.security.problems()) + list(second.security.problems()), 30.0)
+        probe = second.place.incarnation
+        assert await first.place.peers.probe(probe, f"127.0.0.1:{second.ports['control']}")
+        of_gateway = await cluster.client.get(SECRETS, SYSTEM, LEAF_SECRETS[Role.GATEWAY], into=Secret)
+        material = Material(*(of_gateway.data[entry] for entry in (CERTIFICATE, KEY, AUTHORITIES)))
+        with_certificate = SecureChannels(Given(material))
+        async with gateway(first.ports["control"], open_channel=with_certificate) as client:
+            await client.hello()
+            await eventually(lambda: client.welcome)
+        async with with_certificate(f"127.0.0.1:{first.ports['control']}") as channel:
+            stub: Any = peer_grpc.PeerStub(channel)
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.Tell(peer.Note(), timeout=5)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        async with gateway(first.ports["control"]) as stranger:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await insist(stranger)
+            assert stranger.welcome is None
+
+
+async def insist(stranger: Gateway) -> None:
+    """Say Hello until the connection that is never made is known to have failed."""
+    while True:
+        await stranger.hello()
+        await asyncio.sleep(0.1)
