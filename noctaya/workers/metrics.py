@@ -36,6 +36,7 @@ class WorkerCollector(Collector):
         yield from self._scaler()
         yield from self._ownership()
         yield from self._fleet()
+        yield from self._peers()
         yield from self._work()
 
     def _demand(self) -> Metric:
@@ -154,6 +155,38 @@ class WorkerCollector(Collector):
         yield _gauge(
             "noctaya_fleet_map_generation", "Generation of the ShardMap that this worker obeys.", generation
         )
+
+    def _peers(self) -> Iterator[Metric]:
+        parts = self._parts
+        for name, text, counts in (
+            (
+                "noctaya_worker_peer_notes",
+                "Notes to other workers, by what became of them.",
+                parts.place.peers.told,
+            ),
+            (
+                "noctaya_scaler_relayed",
+                "Questions of KEDA passed on to a shard's owner, by result.",
+                parts.relay.relayed,
+            ),
+            (
+                "noctaya_scaler_ownerless",
+                "Answers to KEDA about other workers' shards without their owner's word.",
+                parts.scaler.answering.ownerless,
+            ),
+        ):
+            family = CounterMetricFamily(name, text, labels=("result",))
+            for result, count in counts.items():
+                family.add_metric((result,), count)
+            yield family
+        refused = CounterMetricFamily(
+            "noctaya_worker_calls_refused",
+            "Calls on 9443 refused for the caller's role.",
+            labels=("service", "role"),
+        )
+        for (service, role), count in parts.security.refused.items():
+            refused.add_metric((service, role), count)
+        yield refused
 
     def _work(self) -> Iterator[Metric]:
         parts = self._parts

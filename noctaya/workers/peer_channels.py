@@ -63,7 +63,7 @@ class PeerChannels:
 
         Raises whatever `open_channel` does.
         """
-        line = await self._line(address)
+        line = self._line(address)
         if line is None:
             yield None
             return
@@ -87,13 +87,13 @@ class PeerChannels:
         """Those with a channel."""
         return list(self._lines)
 
-    async def _line(self, address: str) -> _Line | None:
+    def _line(self, address: str) -> _Line | None:
         line = self._lines.pop(address, None)
         if line is not None and not self._is_current(line.channel):
             self._retired.append(line)
             line = None
         if line is None:
-            if self.is_closed or not await self._make_room():
+            if self.is_closed or not self._make_room():
                 return None
             channel = self._open_channel(address)
             stub: Any = peer_grpc.PeerStub(channel)
@@ -101,13 +101,13 @@ class PeerChannels:
         self._lines[address] = line
         return line
 
-    async def _make_room(self) -> bool:
+    def _make_room(self) -> bool:
         if len(self._lines) < self._most:
             return True
         resting = next((address for address, line in self._lines.items() if not line.users), None)
         if resting is None:
             return False
-        await self._lines.pop(resting).channel.close()
+        self._retired.append(self._lines.pop(resting))  # closed when the next call is over
         return True
 
     async def _close_idle(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noctaya.kube.clock import boottime
+from noctaya.workers.control_security import ControlSecurity
 from noctaya.workers.intake import Intake
 from noctaya.workers.link import ControlLink
 from noctaya.workers.ownership import Ownership
@@ -14,6 +15,7 @@ from noctaya.workers.place import Place
 from noctaya.workers.problems import Problems
 from noctaya.workers.publisher import Publisher
 from noctaya.workers.reconcile import Reconciler
+from noctaya.workers.relay import Relay
 from noctaya.workers.scaler import ExternalScaler
 from noctaya.workers.stores import Stores
 
@@ -31,6 +33,8 @@ class Parts:
     stores: Stores
     problems: Problems
     place: Place
+    relay: Relay
+    security: ControlSecurity
 
 
 def views(parts: Parts) -> dict[str, Callable[[], Any]]:

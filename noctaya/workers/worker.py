@@ -468,4 +468,6 @@ class Worker:
             self.stores,
             self.problems,
             self.place,
+            self.relay,
+            self.security,
         )
