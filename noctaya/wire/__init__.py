@@ -1,6 +1,6 @@
 """What crosses a wire: the protobuf contracts, their generated code, and the channel options that both ends need.
 
-KEDA's ExternalScaler contract, our own control link and what workers say to each other live here. No behaviour lives here.
+KEDA's ExternalScaler contract, our own control link, what workers say to each other, and mutual TLS for the latter two.
 """
 
 from noctaya.wire.gen import control_pb2 as control
