@@ -172,7 +172,7 @@ class Renewal(Generic[CoreT]):
 
     async def _attempt(self, action: Action) -> Event:
         sent = self._clock()
-        if isinstance(action, Write) and False:
+        if isinstance(action, Write) and action.holder and not self._is_candidate():
             return Unreachable()  # the watch showed a Lease that is free, or the answer to a read came late
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):

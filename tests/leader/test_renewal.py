@@ -15,7 +15,7 @@ from noctaya.leader import Identity, Renewal, Standing, Tenure, Timing
 from noctaya.leader.lease_views import leader_metadata, lease_view, member_metadata
 from noctaya.leader.member_record import MemberRecord, MemberState, read_record
 from noctaya.leader.membership import Began, Departed, Ended, Membership, Synced
-from noctaya.leader.tenure import Tick, Watched, Write
+from noctaya.leader.tenure import Accepted, Action, Event, Seen, Tick, Watched, Write
 
 CALL = Call("test", "leases noctaya-leader")
 TIMING = Timing(0.05, 0.4, 0.5, observe_every=0.02, observed_gap=1.0, retry_after=0.02)
@@ -292,12 +292,24 @@ async def test_a_holder_that_may_not_stand_any_more_goes_on_until_it_leaves() ->
     assert leases.lease.spec.holder_identity == ""
 
 
+class NotingTenure(Tenure):
+    """Keeps what it was told."""
+
+    def __init__(self, identity: Identity, timing: Timing) -> None:
+        super().__init__(identity, timing)
+        self.heard = list[Event]()
+
+    def on(self, event: Event, now: float) -> list[Action]:
+        self.heard.append(event)
+        return super().on(event, now)
+
+
 async def test_what_others_wrote_into_a_lease_survives_every_write() -> None:
     """Also what came after our last read: the watch has shown that version, and it was never read here."""
     leases = Leases()
     leases.lease = Lease(metadata=free(note="old").metadata, spec=LeaseSpec(holder_identity="other"))
-    tenure = Tenure(Identity("w0", "uid-w0", "n"), TIMING)
-    renewal = Renewal(
+    tenure = NotingTenure(Identity("w0", "uid-w0", "n"), TIMING)
+    renewal: Renewal[Tenure] = Renewal(
         tenure,
         leases,
         namespace="sys",
@@ -310,6 +322,7 @@ async def test_what_others_wrote_into_a_lease_survives_every_write() -> None:
     leases.lease = Lease(metadata=noted, spec=LeaseSpec(holder_identity="", lease_transitions=4))
     await renewal.perform(Watched(lease_view(leases.lease)))
     assert (standing(renewal), leases.writes) == (Standing.ACT, 1)
+    assert [type(event) for event in tenure.heard] == [Tick, Seen, Watched, Accepted]
     assert leases.lease.metadata.annotations == {"note": "new"}
     assert leases.lease.metadata.labels == leader_metadata(Metadata()).labels
 
