@@ -189,6 +189,8 @@ class ShardSteps:
             return
         if now < shard.next_at:
             return
+        if not shard.version and standing is not Standing.ACT:
+            return  # no version protects a record that is made anew: only who has certainly not been robbed of it may
         heir = heir_of(self.state, shard, self.timing, now)
         if heir:
             self._write(shard, heir)

@@ -10,6 +10,9 @@ from tests.sim.running import run_seed, shrink
 
 CHUNKS, CHUNK = 20, 15
 STORY_SEEDS = range(3)
+ONCE_BROKEN = (3961,)
+"""3961: a worker fenced in a long pause finds the record of its shard deleted and makes it anew, under an epoch that its successor
+has acted under."""
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -23,6 +26,11 @@ def test_whatever_goes_wrong_no_shard_has_two_owners_and_all_is_well_again(chunk
                 f"seed {seed}: {found.violation}\n{faults}\npython -m tests.sim --seed {seed} --trace"
             )
         assert outcome.figures.effects > 0
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_a_schedule_that_once_found_a_bug_finds_none_any_more(seed: int) -> None:
+    assert run_seed(seed).violation is None
 
 
 @pytest.mark.parametrize("name", directed.STORIES)
