@@ -50,6 +50,8 @@ class WatchSettings:
     """A stream without a byte for so long is dead. The server's bookmarks come about every minute."""
     stream_seconds: tuple[int, int] = (300, 600)
     """The server is asked to end a stream after a time drawn from here, so that streams spread over API servers."""
+    list_seconds: float = 30.0
+    """Deadline of each page of a list. One that was swallowed by the network must not be waited for longer than matters."""
     healthy_after_seconds: float = 5.0
     """A stream that lived so long, or delivered an event, ends the back-off."""
     backoff_base_seconds: float = 0.5

@@ -197,6 +197,7 @@ class Store(Generic[T]):
                 page_size=PAGE_SIZE if step.paged else 0,
                 label_selector=self._selectors["label_selector"],
                 field_selector=self._selectors["field_selector"],
+                timeout_seconds=self._settings.list_seconds,
             )
             items: list[T] = []
             unreadable: list[UnreadableObject] = []

@@ -171,7 +171,8 @@ class Membership:
                 self._echo(lease)
         if isinstance(event, Accepted) and event.lease.holder == str(self.identity):
             self._note_send(event)
-        return self._after(self._tenure.on(event, now), now)
+        asked = self._after(self._tenure.on(event, now), now)
+        return asked + self._become(MemberState.READY, now) if self._is_warm() else asked
 
     def _after(self, asked: list[Read | Write], now: float) -> list[Action]:
         if self._tenure.has_ended:
@@ -198,10 +199,15 @@ class Membership:
         return [ended, Began(self.identity), *self._move_on(now)]
 
     def _move_on(self, now: float) -> list[Action]:
-        """READY needs no more than full caches: a process that lost its Lease keeps them."""
-        if self._is_synced and self.state is MemberState.JOINING:
+        if self._is_warm():
             return self._become(MemberState.READY, now)
         return self._after(self._tenure.on(Tick(), now), now)
+
+    def _is_warm(self) -> bool:
+        """READY needs full caches, which a process that lost its Lease keeps, and a view that shows this incarnation: who would
+        have to wait for its watch could not act for what it is given."""
+        has_view = self._view_sent > float("-inf")
+        return self.state is MemberState.JOINING and self._is_synced and has_view
 
     def _become(self, state: MemberState, now: float) -> list[Action]:
         if self.state in (MemberState.DRAINING, MemberState.LEFT):

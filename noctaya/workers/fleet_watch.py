@@ -44,7 +44,7 @@ class Listener(Protocol):
 
 
 class FleetWatch:
-    """See the module. `pod`: ours; `watch`: of the Leases. Whoever iterates over it gets the stores that are to be run."""
+    """See the module. `pod`: ours; `watch`: of the Leases, `map_watch`: of the map. Whoever iterates over it gets the stores that are to be run."""
 
     def __init__(
         self,
@@ -54,12 +54,18 @@ class FleetWatch:
         listener: Listener,
         *,
         watch: WatchSettings,
+        map_watch: WatchSettings,
     ) -> None:
         self.leases = Store(
             client, LEASES, Lease, namespace=namespace, label_selector=LABEL_ROLE, settings=watch
         )
         self.maps = Store(
-            client, CONFIGMAPS, ConfigMap, namespace=namespace, field_selector=f"metadata.name={SHARDMAP}"
+            client,
+            CONFIGMAPS,
+            ConfigMap,
+            namespace=namespace,
+            field_selector=f"metadata.name={SHARDMAP}",
+            settings=map_watch,
         )
         self.pods = Store(client, PODS, Pod, namespace=namespace, label_selector=WORKERS)
         self.deployments = Store(client, DEPLOYMENTS, Deployment, namespace=namespace, label_selector=WORKERS)

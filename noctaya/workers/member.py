@@ -49,13 +49,14 @@ class Member:
             name=member_lease(pod.name),
             describe=self._describe,
             on_action=self._act,
-            on_change=on_change,
+            on_change=self._changed,
             clock=clock,
         )
         self._pod = pod
         self._record = record
         self._on_began = on_began
         self._on_state = on_state
+        self._on_change = on_change
         self._clock = clock
         self._state = self.core.state
 
@@ -104,6 +105,10 @@ class Member:
             case Began(identity):
                 self._on_began(str(identity))
                 self._note_state()
+
+    def _changed(self) -> None:
+        self._note_state()  # it becomes ready with the answer to its claim, if the watch was quicker
+        self._on_change()
 
     def _note_state(self) -> None:
         state = self.core.state

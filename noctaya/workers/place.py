@@ -116,7 +116,14 @@ class Place:
             on_map=self._map_changed,
             planner=timings.planner(pod.name),
         )
-        self.watch = FleetWatch(client, pod.namespace, pod.name, self, watch=timings.lease_watch)
+        self.watch = FleetWatch(
+            client,
+            pod.namespace,
+            pod.name,
+            self,
+            watch=timings.lease_watch,
+            map_watch=timings.map_watch,
+        )
         self._told: tuple[tuple[tuple[str, str], ...], int] = ((), 0)
 
     # -- its life ------------------------------------------------------------------------------------------------------

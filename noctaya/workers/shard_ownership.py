@@ -127,7 +127,7 @@ class ShardOwnership(ShardSteps):
                 if state.proof.see(pod, incarnation, member_state):
                     self._look_around(now, standing)
             case MemberGone(pod):
-                if state.proof.lose(pod):
+                if state.proof.lose(pod, now, {shard.holder for shard in state.shards}):
                     self._look_around(now, standing)
             case CasAccepted(request, version):
                 self._accepted(request, version, now, standing)

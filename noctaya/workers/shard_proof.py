@@ -16,6 +16,8 @@ it shows of X's Lease later than that claim stays true: an incarnation that is o
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from noctaya.leader.lease_names import pod_of_incarnation
@@ -39,6 +41,7 @@ class Proof(msgspec.Struct):
 
     def see(self, pod: str, incarnation: str, state: MemberState | None) -> bool:
         """Take a member Lease in. True when more than a renewal has changed."""
+        self.unseen.pop(incarnation, None)
         peer = self.peers.get(pod)
         if peer is None:
             self.peers[pod] = Peer(incarnation, state)
@@ -50,9 +53,17 @@ class Proof(msgspec.Struct):
         peer.incarnation, peer.state = incarnation, state
         return True
 
-    def lose(self, pod: str) -> bool:
-        """The member Lease of `pod` is gone."""
-        return self.peers.pop(pod, None) is not None
+    def lose(self, pod: str, now: float, named: Collection[str]) -> bool:
+        """The member Lease of `pod` is gone; `named` are the incarnations that some record names.
+
+        Its absence counts from here: were it to count from when somebody wants a shard of it, a leader that is lost with its
+        pod would cost the time to fence twice, once for the leader's Lease and once more for its shards.
+        """
+        peer = self.peers.pop(pod, None)
+        self.unseen = {holder: since for holder, since in self.unseen.items() if holder in named}
+        if peer is not None and peer.incarnation in named:
+            self.unseen[peer.incarnation] = now
+        return peer is not None
 
     def is_over(self, holder: str, now: float) -> bool:
         """Whether the incarnation `holder` can never act again (cases 1, 2 and 4)."""

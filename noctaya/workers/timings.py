@@ -42,9 +42,27 @@ class Timings:
 
     @property
     def lease_watch(self) -> WatchSettings:
-        """Every worker renews all the time, so a stream that is silent for longer than several renewals is dead."""
+        """Every worker renews all the time, so a stream that is silent for longer than several renewals is dead. A list of the
+        few Leases that takes as long is lost too: until it is there, nothing may be acted for."""
+        patience = self.view_deadline * 2 / 3
         return WatchSettings(
-            silence_seconds=self.view_deadline * 2 / 3, backoff_base_seconds=0.25, backoff_cap_seconds=2.0
+            silence_seconds=patience,
+            list_seconds=patience,
+            backoff_base_seconds=0.25,
+            backoff_cap_seconds=2.0,
+        )
+
+    @property
+    def map_watch(self) -> WatchSettings:
+        """The map may not change for days, so silence alone tells nothing: the server is asked to end each stream soon, and one
+        that has not ended by then is dead. Who went on obeying an old map would hand shards back and forth with the rest."""
+        longest = max(2, int(self.view_deadline * 2 / 3))
+        return WatchSettings(
+            silence_seconds=self.view_deadline,
+            stream_seconds=(max(1, longest // 2), longest),
+            list_seconds=self.view_deadline * 2 / 3,
+            backoff_base_seconds=0.25,
+            backoff_cap_seconds=2.0,
         )
 
     def planner(self, pod: str) -> Planner:

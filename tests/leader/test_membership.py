@@ -112,9 +112,27 @@ def test_a_fenced_incarnation_ends_and_the_process_goes_on_as_another() -> None:
     ended, began, read = member.on(Seen(LeaseView("", 1, "7")), 2.7)
     assert (ended, read) == (Ended(FIRST), Read())
     assert isinstance(began, Began)
-    assert (str(began.identity), member.state) == (SECOND, MemberState.READY)
+    assert (str(began.identity), member.state) == (SECOND, MemberState.JOINING)
     assert member.standing(2.7) is Standing.NONE
     assert member.on(Seen(LeaseView("", 1, "7")), 2.8) == [Write(SECOND, 2, "7")]
+
+
+def test_it_is_ready_for_shards_only_once_its_watch_shows_it_whichever_comes_first() -> None:
+    """After a black hole the claim goes through long before the watch is back: what it is given by then nobody would act for."""
+    lease = LeaseView(SECOND, 2, "8")
+    for is_echo_first in (False, True):
+        member = holding()
+        member.on(Tick(), 2.5)
+        member.on(Refused(), 2.6)
+        member.on(Seen(LeaseView("", 1, "7")), 2.7)
+        member.on(Seen(LeaseView("", 1, "7")), 2.8)
+        events: list[Accepted | Watched] = [Accepted(2.8, lease), Watched(lease)]
+        first, second = reversed(events) if is_echo_first else events
+        member.on(first, 2.9)
+        assert (member.state, member.standing(2.9) is Standing.ACT) == (MemberState.JOINING, False)
+        said = member.on(second, 3.0)
+        assert (member.state, member.standing(3.0)) == (MemberState.READY, Standing.ACT)
+        assert said == [Write(SECOND, 2, "8")]
 
 
 def test_a_lease_that_is_gone_ends_the_incarnation_even_before_its_deadline() -> None:

@@ -358,13 +358,20 @@ async def test_a_member_lease_carries_the_record_of_the_instant_and_every_incarn
     def state() -> MemberState | None:
         return read_record(leases.lease.metadata.annotations).state if leases.lease is not None else None
 
+    def echo() -> None:
+        """The watch shows what is stored."""
+        renewal.hear(Watched(lease_view(leases.lease) if leases.lease is not None else None))
+
     task = asyncio.create_task(renewal.run())
     try:
         await until(lambda: state() is MemberState.JOINING)
         renewal.hear(Synced())
+        echo()
         await until(lambda: state() is MemberState.READY)
         leases.delete()  # that incarnation is over
-        await until(lambda: len(actions) == 2 and state() is MemberState.READY)
+        await until(lambda: len(actions) == 2 and state() is MemberState.JOINING)
+        echo()
+        await until(lambda: state() is MemberState.READY)
         assert actions == [Ended("w0__n1"), Began(Identity("w0", "", "n2"))]
         assert leases.lease is not None
         assert leases.lease.spec.holder_identity == "w0__n2"

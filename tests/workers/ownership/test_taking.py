@@ -9,7 +9,7 @@ from noctaya.leader.tenure import HIGHEST_CLAIM, Standing
 from noctaya.workers import shard_events as events
 from noctaya.workers.permission import Permission
 from noctaya.workers.shard_state import Phase, ShardTiming
-from tests.workers.ownership.one_worker import ME, OTHER, TIMING, Hand, fresh, one
+from tests.workers.ownership.one_worker import ME, OTHER, SHARDS, TIMING, Hand, fresh, one
 
 
 def test_a_shard_that_nobody_holds_is_taken_at_once_under_the_next_epoch() -> None:
@@ -45,6 +45,30 @@ def test_an_absent_holder_is_over_only_after_its_deadline_has_passed(is_deleted:
         assert hand.member("w1", "w1_dddddddd_n1") == []
     assert not _writes(hand.wait(TIMING.fence_after - 0.1))
     assert len(_writes(hand.wait(0.2))) == 4
+
+
+def test_absence_counts_from_when_it_was_seen_and_not_from_when_a_shard_was_wanted() -> None:
+    """A leader lost with its pod: its Lease went long before its successor says who should have its shards."""
+    hand = Hand(desired=("w1",) * SHARDS)
+    for shard in range(SHARDS):
+        hand.record(shard, OTHER, 3)
+    assert hand.feed(events.MemberGone("w1")) == []
+    hand.wait(TIMING.fence_after - 0.1)
+    assert not _writes(hand.plan(*("w0",) * SHARDS))
+    assert len(_writes(hand.wait(0.2))) == SHARDS
+
+
+def test_a_lease_that_came_back_and_went_again_has_been_absent_since_then() -> None:
+    hand = Hand(desired=("w1",) * SHARDS)
+    for shard in range(SHARDS):
+        hand.record(shard, OTHER, 3)
+    hand.feed(events.MemberGone("w1"))
+    hand.member("w1", OTHER)
+    hand.wait(TIMING.fence_after)
+    hand.feed(events.MemberGone("w1"))
+    assert not _writes(hand.plan(*("w0",) * SHARDS))
+    assert not _writes(hand.wait(TIMING.fence_after - 0.1))
+    assert len(_writes(hand.wait(0.2))) == SHARDS
 
 
 def test_our_own_predecessor_in_this_pod_is_over() -> None:
