@@ -195,8 +195,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with Progress() as progress, _cluster(arguments.dir, progress) as cluster:
         progress.working("installing Noctaya")
-        with tempfile.TemporaryDirectory(prefix="noctaya-bench-") as images:
-            installation.install(cluster, Path(images))
+        installation.install(cluster)
         with cluster.network(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             wakes = runner.run(measure(cluster, arguments.wakes, progress.working))
     print("\n".join(table(wakes)))  # noqa: T201

@@ -107,6 +107,8 @@ class Renewal(Generic[CoreT]):
         self._lease: Lease | None = None
         self._unwritable: str | None = None
         """The version of the Lease (empty for none) that we failed to write, until a write succeeds or another one is seen."""
+        self._was_refused = False
+        """Whether the write under way, or its hedge, met another version."""
         self._nudge = asyncio.Event()
         self._last: tuple[Standing, int] = (Standing.NONE, 0)
 
@@ -192,6 +194,10 @@ class Renewal(Generic[CoreT]):
         except (Conflict, AlreadyExists):
             event = Refused()
         except (KubeError, TimeoutError) as error:
+            if isinstance(action, Write) and self._was_refused:
+                # By one of the two; the other one's fate is a matter for the next read. Asked for again as it was, this write
+                # would be refused again, for as long as the server takes so long.
+                return Refused()
             event = self._unanswered(error)
             if isinstance(action, Write):
                 self._unwritable = action.resource_version or ""
@@ -213,6 +219,7 @@ class Renewal(Generic[CoreT]):
         return Unreachable()
 
     async def _write(self, write: Write) -> Lease:
+        self._was_refused = False
         lease = self._to_write(write, await self._replaced(write))
         first = asyncio.create_task(self._send(lease))
         tries = {first}
@@ -256,6 +263,7 @@ class Renewal(Generic[CoreT]):
                 if error is None:
                     return attempt.result()
                 is_refused = is_refused or isinstance(error, Conflict | AlreadyExists)
+                self._was_refused = is_refused
         if is_refused and len(tries) > 1:
             found = await self._leases.read(self._name)
             if found.spec == lease.spec:

@@ -53,7 +53,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def installed(cluster: Cluster, pytestconfig: pytest.Config) -> Cluster:
-    """The session's cluster with the product on it: two gateways and a worker, ready."""
+    """The session's cluster with the product on it: gateways and workers, ready."""
     pytestconfig.stash[CLUSTER] = cluster
     installation.install(cluster)
     return cluster
@@ -68,11 +68,10 @@ async def api(installed: Cluster, network: str) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def fleet(api: Api) -> Fleet:
-    """The fleet, with both gateways and the worker ready."""
+    """The fleet, whole: everybody ready, every shard with somebody."""
     found = await api.get("services", "noctaya-gateway", NAMESPACE)
     fleet = Fleet(api, f"http://{found['spec']['clusterIP']}")
-    await fleet.until_pods("worker", 1)
-    await fleet.until_pods("gateway", 2)
+    await fleet.until_whole()
     return fleet
 
 

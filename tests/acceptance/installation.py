@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 from tests.acceptance import volumes
-from tests.acceptance.fleet import NAMESPACE
+from tests.acceptance.fleet import NAMESPACE, SIZE
 from tests.acceptance.models import ACCELERATOR, ENGINE
 from tests.cluster.cluster import Cluster
 from tests.cluster.node import NAME as NODE
@@ -25,7 +25,7 @@ GRACE_SECONDS = 20
 
 
 def install(cluster: Cluster, *, overlay: str = "default") -> None:
-    """Load images, apply types and overlay, and return when gateways and worker are ready.
+    """Load images, apply types and overlay, and return when gateways and workers are ready.
 
     On a cluster that has it already, pods of another build of the image are replaced.
     """
@@ -49,7 +49,7 @@ def provide(cluster: Cluster) -> Path:
 
 def wait_ready(cluster: Cluster) -> None:
     """Return when the fleet can be used. A worker is *available* 35 s later only, for the sake of rolling updates."""
-    for role, count in (("worker", 1), ("gateway", 2)):
+    for role, count in SIZE.items():
         cluster.kubectl.wait(
             f"deployment/noctaya-{role}",
             f"jsonpath={{.status.readyReplicas}}={count}",

@@ -1,7 +1,8 @@
 """A worker as a process of its own beside a control plane without a node: `noctaya worker` with the rights of its ServiceAccount.
 
 Only its environment differs from a pod's: ports on the loopback, a kubeconfig with the account's token, and a scaler address that
-leads to itself. It ends with the context, and must not have ended before.
+leads to itself. It has no pod, and so says no uid of one: a Lease that belongs to a pod that is not there would be cleared away. It
+ends with the context, and must not have ended before; the next one waits until the Lease of this one is old enough.
 """
 
 import asyncio
@@ -96,7 +97,7 @@ async def outside_worker(
     folder: Path, server: str, token: str, authority: str = ""
 ) -> AsyncIterator[OutsideWorker]:
     """Start a worker that reaches the API server at `server`, whose certificate `authority` (base64 PEM) signed."""
-    admin, scaler = free_port(), free_port()
+    admin, scaler, control = free_port(), free_port(), free_port()
     kubeconfig, log = folder / f"{admin}.kubeconfig", folder / f"{admin}.log"
     kubeconfig.write_text(json.dumps(_kubeconfig(server, token, authority)))
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("NOCTAYA_", "KUBE"))}
@@ -104,12 +105,12 @@ async def outside_worker(
         "KUBECONFIG": str(kubeconfig),
         "NOCTAYA_POD__NAME": POD,
         "NOCTAYA_POD__NAMESPACE": NAMESPACE,
-        "NOCTAYA_POD__UID": "11112222-3333-4444-5555-666677778888",
         "NOCTAYA_SCALER__HOST": "127.0.0.1",
         "NOCTAYA_SCALER__PORT": str(scaler),
         "NOCTAYA_SCALER__ADDRESS": f"127.0.0.1:{scaler}",
         "NOCTAYA_CONTROL__HOST": "127.0.0.1",
-        "NOCTAYA_CONTROL__PORT": "0",
+        "NOCTAYA_CONTROL__PORT": str(control),
+        "NOCTAYA_CONTROL__ADVERTISE": f"127.0.0.1:{control}",
         "NOCTAYA_ADMIN__HOST": "127.0.0.1",
         "NOCTAYA_ADMIN__PORT": str(admin),
     }

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from noctaya.kube import ClusterConfig
+from noctaya.leader.lease_names import LEADER_LEASE, member_lease, pod_of_incarnation, shard_lease
 from noctaya.workers.rights import Right, rights
 from tests.acceptance.api import Api, Object, Refused, open_client
 from tests.acceptance.fleet import NAMESPACE
@@ -261,19 +263,28 @@ async def test_a_lease_that_cannot_be_had_is_a_problem_and_no_longer_one_when_it
 ) -> None:
     await install_keda_types(scene, api)
     every = rights(NAMESPACE)
-    scene.grant_only([right for right in every if right.resource.plural != "leases" or right.verb == "get"])
+    writing = {"create", "update"}
+    scene.grant_only(
+        [right for right in every if right.resource.plural != "leases" or right.verb not in writing]
+    )
     try:
         async with scene.worker() as worker:
-            await worker.until_problem("TenureUnattained", "noctaya-leader", "leases")
-            await worker.until_problem("leasesForbidden", "noctaya-leader")
+            await worker.until_problem("TenureUnattained", member_lease(POD), "leases")
+            await worker.until_problem("leasesForbidden", "create, update leases")
             assert {"TenureUnattained", "leasesForbidden"} <= await worker.problem_metrics()
             await event(api, NAMESPACE, POD, "TenureUnattained")
             scene.apply_roles()
             await worker.until_ready()
-            lease = await api.get("leases", "noctaya-leader", NAMESPACE)
-            assert lease["spec"]["holderIdentity"].startswith(POD)
+            for name in (member_lease(POD), LEADER_LEASE, shard_lease(0)):
+                await until(partial(is_held, api, name), MENDED_SECONDS, f"the worker holds {name}")
     finally:
         scene.apply_roles()
+
+
+async def is_held(api: Api, name: str) -> bool:
+    """Whether the worker holds a Lease."""
+    lease = await api.find("leases", name, NAMESPACE)
+    return lease is not None and pod_of_incarnation(lease["spec"].get("holderIdentity") or "") == POD
 
 
 # -- names that are taken ----------------------------------------------------------------------------------------------------

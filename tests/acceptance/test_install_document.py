@@ -19,7 +19,7 @@ import pytest
 from tests.acceptance import installation
 from tests.acceptance.api import Api, Refused, open_client
 from tests.acceptance.conftest import CLUSTER
-from tests.acceptance.fleet import NAMESPACE
+from tests.acceptance.fleet import NAMESPACE, SIZE
 from tests.acceptance.volumes import volume
 from tests.acceptance.waiting import until, until_equal
 from tests.acceptance.written_page import Block, Reader, blocks_of
@@ -105,7 +105,7 @@ async def types_are_served(scene: Scene, printed: str) -> None:
 
 async def fleet_is_ready(scene: Scene, printed: str) -> None:
     assert printed.count("successfully rolled out") == 2
-    for role, count in (("worker", 1), ("gateway", 2)):
+    for role, count in SIZE.items():
         found = await scene.api.get("deployments", f"noctaya-{role}", NAMESPACE)
         assert found["status"]["availableReplicas"] == count
 
@@ -169,6 +169,8 @@ INSTALLING: dict[str, Check] = {
 
 async def models_stay_without_the_fleet(scene: Scene, printed: str) -> None:
     assert await scene.api.find("namespaces", NAMESPACE) is None
+    for kind in ("leases", "configmaps", "secrets"):
+        assert await scene.api.list(kind, NAMESPACE) == [], f"{kind} of the fleet have outlived it"
     for kind, name in (("llmservices", MODEL), ("scaledobjects", MODEL), ("persistentvolumeclaims", CLAIM)):
         assert await scene.api.find(kind, name, MODELS) is not None
     assert (await scene.api.get("deployments", MODEL, MODELS))["status"]["readyReplicas"] == 1

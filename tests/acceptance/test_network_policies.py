@@ -7,7 +7,7 @@ import yaml
 
 from tests.acceptance.api import Api
 from tests.acceptance.conftest import Models
-from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.fleet import NAMESPACE, SIZE, Fleet
 from tests.acceptance.installation import MANIFESTS
 from tests.acceptance.models import ENGINE
 from tests.acceptance.waiting import until
@@ -45,8 +45,8 @@ async def test_the_policies_are_accepted_and_the_fleet_works_beneath_them(
 
         assert await until(phase, MINUTE, "the client's pod has ended") == "Succeeded"
         assert cluster.kubectl("logs", "client", namespace=namespace).startswith("200")
-        (worker,) = await fleet.pods("worker")
-        await fleet.until_metric(worker, "noctaya_scaler_gateway_members", 2, MINUTE)
+        for worker in await fleet.until_pods("worker"):
+            await fleet.until_metric(worker, "noctaya_scaler_gateway_members", SIZE["gateway"], MINUTE)
         streams = await fleet.metric(worker, "noctaya_gateway_scaler_streams")
         assert streams is not None
         assert streams >= 1

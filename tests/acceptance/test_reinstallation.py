@@ -55,8 +55,7 @@ async def test_deleting_the_overlay_leaves_models_alone_and_applying_it_takes_th
 
     await asyncio.to_thread(cluster.kubectl, "apply", "-k", OVERLAY, timeout_seconds=APPLIED_SECONDS)
     assert (await api.get("namespaces", NAMESPACE))["metadata"]["uid"] != fleets_uid
-    await fleet.until_pods("worker", 1)
-    await fleet.until_pods("gateway", 2)
+    await fleet.until_whole()
     url = await fleet_url(api)
     answer = await ask(url, awake.model)
     assert answer.is_whole, answer

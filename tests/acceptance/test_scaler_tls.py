@@ -72,6 +72,6 @@ async def test_nothing_listens_on_the_scalers_tls_port(fleet: Fleet, api: Api) -
     """E15 is not there: the Service has port 9093 reserved, and whoever connects to it is refused at once."""
     service = await api.get("services", "noctaya-scaler", NAMESPACE)
     assert SCALER_TLS_PORT in [port["port"] for port in service["spec"]["ports"]]
-    (worker,) = await fleet.pods("worker")
-    with pytest.raises(ConnectionRefusedError):
-        await asyncio.wait_for(asyncio.open_connection(worker.address, SCALER_TLS_PORT), CONNECT_SECONDS)
+    for worker in await fleet.until_pods("worker"):
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.wait_for(asyncio.open_connection(worker.address, SCALER_TLS_PORT), CONNECT_SECONDS)

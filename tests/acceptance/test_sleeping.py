@@ -3,7 +3,7 @@
 from tests.acceptance.api import Api
 from tests.acceptance.clients import ask
 from tests.acceptance.conftest import Models
-from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.fleet import NAMESPACE, SIZE, Fleet
 from tests.acceptance.waiting import until, until_equal
 
 SCALER = "noctaya-scaler.noctaya-system.svc:9090"
@@ -15,8 +15,7 @@ async def test_a_model_that_nobody_asks_for_costs_no_pod(models: Models, fleet: 
     """E1: no replica and no pod of its own; the fleet that waits for its requests is there once for all models."""
     model = await models("idle")
     await model.until_asleep(SLEEP_SECONDS)
-    await fleet.until_pods("gateway", 2, SLEEP_SECONDS)
-    await fleet.until_pods("worker", 1, SLEEP_SECONDS)
+    await fleet.until_whole(SLEEP_SECONDS)
     assert await api.list("pods", model.namespace) == []
     # Asking what there is wakes nobody.
     listed = await ask(fleet.url, "", method="GET", path=f"/{model.model}/v1/models")
@@ -43,18 +42,16 @@ async def test_keda_is_told_of_a_model_by_push_through_one_address_for_all(
     )
     name, namespace, *_ = SCALER.split(".")
     scaler = await api.get("services", name, namespace)
-    (worker,) = await fleet.objects("worker")
-    assert scaler["spec"]["selector"].items() <= worker["metadata"]["labels"].items()
+    for worker in await fleet.objects("worker"):
+        assert scaler["spec"]["selector"].items() <= worker["metadata"]["labels"].items()
     assert scaler["spec"]["clusterIP"] == "None", "KEDA must see each worker, not one address for all"
 
     async def has_all_streams() -> bool:
         """A stream for every ScaledObject there is; those of other tests may be on their way out."""
-        (pod,) = await fleet.pods("worker")
-        return await fleet.metric(pod, "noctaya_gateway_scaler_streams") == len(
-            await api.list("scaledobjects")
-        )
+        streams = await fleet.total("worker", "noctaya_gateway_scaler_streams")
+        return streams == len(await api.list("scaledobjects"))
 
     await until(has_all_streams, TOLD_SECONDS, "KEDA holds one stream for each model")
-    (pod,) = await fleet.pods("worker")
-    await fleet.until_metric(pod, "noctaya_scaler_gateway_members", 2, TOLD_SECONDS)
+    for pod in await fleet.until_pods("worker"):
+        await fleet.until_metric(pod, "noctaya_scaler_gateway_members", SIZE["gateway"], TOLD_SECONDS)
     assert namespace == NAMESPACE

@@ -26,15 +26,20 @@ from tests.cluster.progress import Progress
 from tests.cluster.requirements import missing_for_node, need
 from tests.cluster.state import Mode
 
-MARKER = "cluster: a real Kubernetes and KEDA on this machine (root, Go, containerd)"
+MARKERS = (
+    "cluster: a real Kubernetes and KEDA on this machine (root, Go, containerd)",
+    "containers: Noctaya's own image, as an archive and as Docker containers",
+)
+"""Both are for `make test-cluster`, whose sessions each see a part of the folders only."""
 KEPT = "NOCTAYA_TEST_CLUSTER"
 """Names the directory of a cluster that is up already: whoever works on a test need not wait for a new one each time."""
 Up = Callable[..., "Cluster"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker belongs to these fixtures."""
-    config.addinivalue_line("markers", MARKER)
+    """Whatever is collected, both are known."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,14 +16,8 @@ from tests.cluster.product_image import ROOT, product_image
 from tests.containers import engine, roles
 from tests.containers.roles import Role
 
-MARKER = "containers: Noctaya's own image, as an archive and as Docker containers (make test-cluster)"
 API_SERVER_SECONDS = 60.0
 LOAD_SECONDS = 300.0
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """The marker belongs to these tests."""
-    config.addinivalue_line("markers", MARKER)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

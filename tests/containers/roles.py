@@ -46,6 +46,14 @@ class Role:
             assert time.monotonic() < deadline, f"not ready ({status} {body}): {self.log()}"
             time.sleep(TICK_SECONDS)
 
+    def shards(self) -> int:
+        """How many shards a worker owns, by its own count."""
+        with urllib.request.urlopen(f"{self.admin}/metrics", timeout=READY_SECONDS) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith("noctaya_worker_shards "):
+                    return int(float(line.rpartition(" ")[2]))
+        raise AssertionError("the worker does not say how many shards it owns")
+
     def state(self) -> dict[str, Any]:
         """The container's state, as the engine has it now."""
         found = self.container.get_wrapped_container()
@@ -107,6 +115,7 @@ def _worker(name: str) -> Role:
         "NOCTAYA_SCALER__DRAIN_SPREAD_SECONDS": "0",
         "NOCTAYA_CONTROL__HOST": "127.0.0.1",
         "NOCTAYA_CONTROL__PORT": str(control),
+        "NOCTAYA_CONTROL__ADVERTISE": f"127.0.0.1:{control}",
         "NOCTAYA_ADMIN__HOST": "127.0.0.1",
         "NOCTAYA_ADMIN__PORT": str(admin),
     }

@@ -2,12 +2,13 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from noctaya.api.names import SHARD_COUNT
 from tests.containers import roles
 from tests.containers.roles import Role, ask
 
@@ -15,6 +16,8 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(300)]
 
 GRACE_SECONDS = 60
 """A worker's, as its manifest says; a gateway's is longer."""
+SHARED_SECONDS = 120.0
+"""A leader levels only once nobody has joined for a while."""
 
 
 @contextmanager
@@ -69,6 +72,27 @@ def test_sigterm_ends_a_gateway_and_a_worker_cleanly_within_their_grace(worker: 
                 state = role.state()
                 assert (state["Running"], state["ExitCode"]) == (False, 0), role.log()
                 assert word in role.log()
+
+
+def test_workers_share_the_shards_and_one_that_is_told_to_end_gives_its_own_back(
+    worker: Role, account: Path
+) -> None:
+    with running(roles.worker(account, "third-worker")) as other:
+        until(
+            lambda: (worker.shards(), other.shards()) == (SHARD_COUNT // 2, SHARD_COUNT // 2),
+            "both own half of the shards",
+        )
+        other.container.get_wrapped_container().stop(timeout=GRACE_SECONDS)
+        assert other.state()["ExitCode"] == 0, other.log()
+        assert "not all shards were handed over" not in other.log()
+    until(lambda: worker.shards() == SHARD_COUNT, "the other one owns all of them")
+
+
+def until(claim: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SHARED_SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, f"it never happened that {what}"
+        time.sleep(roles.TICK_SECONDS)
 
 
 def test_a_setting_that_does_not_exist_stops_the_container_with_the_name_that_was_meant(docker: str) -> None:

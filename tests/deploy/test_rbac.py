@@ -123,3 +123,22 @@ def test_people_get_models_through_the_clusters_own_roles_and_runtimes_only_to_r
     )
     assert [rule["resources"] for rule in roles["noctaya-edit"]["rules"]] == [["llmservices"]]
     assert [rule["verbs"] for rule in roles["noctaya-view"]["rules"]] == [["get", "list", "watch"]]
+
+
+def test_operators_see_workers_and_write_wishes_and_nobody_is_one_by_default() -> None:
+    objects = overlay("default")
+    role = of_kind(objects, "Role")["noctaya-operator"]
+    assert role["metadata"]["namespace"] == NAMESPACE
+    assert {
+        (resource, *rule.get("resourceNames", ())): rule["verbs"]
+        for rule in role["rules"]
+        for resource in rule["resources"]
+    } == {
+        ("pods",): ["get", "list"],
+        ("pods/portforward",): ["create"],
+        ("leases",): ["get", "list", "patch"],
+        ("configmaps", SHARDMAP): ["get", "patch"],
+    }
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        for binding in of_kind(objects, kind).values():
+            assert binding["roleRef"]["name"] != "noctaya-operator"

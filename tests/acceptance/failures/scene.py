@@ -96,7 +96,7 @@ class Scene:
 
         It begins once these models and its own can be woken. Only requests keep the busy one awake: told once that nobody
         wants it, KEDA puts it to sleep as soon as its `cooldown` is over. `SHORT` finds a wrong word soon; `LONG` is for
-        faults that leave KEDA without an answer for longer than that, which KEDA 2.20 may take for a no (metric.py).
+        faults that leave KEDA without any worker for longer than that, which KEDA 2.20 may take for a no (metric.py).
         """
         scaling = {"scaleDownStabilization": cooldown}
         (busy,) = await self.add(BUSY, scaling=scaling, gentle=True, tokens=20, delay="100ms")
@@ -126,14 +126,14 @@ class Scene:
         return request
 
     async def until_pushed(self, model: Model, seconds: float = 30.0) -> None:
-        """Return when the worker says that it has pushed `true` for this model."""
+        """Return when a worker says that it has pushed `true` for this model: the one that has KEDA's stream."""
 
         async def claim() -> bool:
-            words = ("logs", "deployment/noctaya-worker", "--tail=2000")
+            words = ("logs", "--selector=app.kubernetes.io/component=worker", "--tail=2000")
             told = await asyncio.to_thread(self.cluster.kubectl, *words, namespace=NAMESPACE)
             return any("pushed true" in line and f'"{model.model}"' in line for line in told.splitlines())
 
-        await until(claim, seconds, f"the worker pushes true for {model.model}")
+        await until(claim, seconds, f"a worker pushes true for {model.model}")
 
     async def until_held(self, request: Request, seconds: float = SETTLE_SECONDS) -> None:
         """Return when a gateway holds this request: the demand for its model is known there."""

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 async def test_without_keda_a_worker_says_so_and_a_held_request_is_answered_once_it_is_there(
     cluster: Cluster, api: Api, fleet: Fleet, namespace: str
 ) -> None:
-    """A worker that starts in a cluster without KEDA; one model that KEDA had before, one that it has never seen."""
+    """Workers that lose KEDA, and one that starts without; one model that KEDA had before, one that it has never seen."""
     keda = await Keda.of(cluster)
     async with scene(cluster, api, fleet, namespace) as stage:
         (early,) = await stage.add("early", gentle=True)
@@ -28,11 +28,16 @@ async def test_without_keda_a_worker_says_so_and_a_held_request_is_answered_once
         stage.mark("KEDA is taken away")
         await keda.remove()
         try:
-            (old,) = await fleet.until_pods("worker", 1)
-            await kill_pod(api, old.name, NAMESPACE)
-            (worker,) = await until(partial(_others, fleet, old), SETTLE_SECONDS, "a new worker is ready")
+            before = await fleet.until_pods("worker")
+            await kill_pod(api, before[0].name, NAMESPACE)
+            (new,) = await until(partial(_others, fleet, before), SETTLE_SECONDS, "a new worker is ready")
             stage.mark("a worker has started without KEDA")
-            await until(partial(_says_keda_is_missing, worker), SETTLE_SECONDS, "the worker says KEDAMissing")
+            for worker in (new, *before[1:]):
+                await until(
+                    partial(_says_keda_is_missing, worker),
+                    SETTLE_SECONDS,
+                    f"{worker.name} says KEDAMissing",
+                )
 
             (late,) = await stage.add("late", gentle=True)
             await late.until_condition(
@@ -53,12 +58,14 @@ async def test_without_keda_a_worker_says_so_and_a_held_request_is_answered_once
             max(request.first_byte - installed for request in held if request.first_byte is not None),
         )
         await stage.until_usable(early, late)
-        await until(partial(_is_content, worker), SETTLE_SECONDS, "the worker has no problem left")
+        for worker in (new, *before[1:]):
+            await until(partial(_is_content, worker), SETTLE_SECONDS, f"{worker.name} has no problem left")
         await asyncio.gather(early.until_asleep(SETTLE_SECONDS), late.until_asleep(SETTLE_SECONDS))
 
 
-async def _others(fleet: Fleet, old: Pod) -> list[Pod]:
-    return [pod for pod in await fleet.pods("worker") if pod.name != old.name]
+async def _others(fleet: Fleet, known: list[Pod]) -> list[Pod]:
+    names = {pod.name for pod in known}
+    return [pod for pod in await fleet.pods("worker") if pod.name not in names]
 
 
 async def _says_keda_is_missing(worker: Pod) -> bool:

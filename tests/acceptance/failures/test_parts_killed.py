@@ -15,7 +15,7 @@ from tests.acceptance.api import Api
 from tests.acceptance.failures.faults import Container, container_of, kill, kill_part, kill_pod
 from tests.acceptance.failures.outcomes import Ending, Request
 from tests.acceptance.failures.scene import BUSY, LONG, SETTLE_SECONDS, Scene, scene
-from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.fleet import NAMESPACE, Fleet, Role
 from tests.acceptance.models import Model
 from tests.acceptance.waiting import until
 from tests.cluster.cluster import Cluster
@@ -28,21 +28,43 @@ Work = Callable[[], Awaitable[object]]
 async def test_a_killed_worker_costs_a_wake_some_seconds_and_nothing_else(
     cluster: Cluster, api: Api, fleet: Fleet, namespace: str
 ) -> None:
+    """The worker that owns the model which is asked: its container, which starts again in its place, then pod and all."""
     async with scene(cluster, api, fleet, namespace) as stage:
         usual, in_place, replaced = await stage.add(
             "usual", "in-place", "replaced", on="sleepers", gentle=True
         )
-        await stage.background(usual, in_place, replaced, cooldown=LONG)
+        await stage.background(usual, in_place, replaced)
         await strike(stage, "nothing", usual, _nothing)
 
-        async def kill_container() -> None:
-            (worker,) = await fleet.objects("worker")
-            await kill(cluster, container_of(worker, "worker"))
+        async def kill_container(model: Model) -> str:
+            owner = await fleet.owner(model.model)
+            await kill(cluster, await _container(fleet, "worker", owner))
+            return owner
 
-        await strike(stage, "the worker's container", in_place, kill_container)
-        (worker,) = await fleet.until_pods("worker", 1, SETTLE_SECONDS)
-        await strike(stage, "the worker's pod", replaced, lambda: kill_pod(api, worker.name, NAMESPACE))
-        await fleet.until_pods("worker", 1, SETTLE_SECONDS)
+        async def kill_all_of_it(model: Model) -> None:
+            await kill_pod(api, await kill_container(model), NAMESPACE)
+
+        await strike(stage, "its worker's container", in_place, partial(kill_container, in_place))
+        await fleet.until_whole(SETTLE_SECONDS)
+        await strike(stage, "its worker's pod", replaced, partial(kill_all_of_it, replaced))
+        await fleet.until_whole(SETTLE_SECONDS)
+
+
+async def test_killing_all_workers_at_once_costs_a_wake_some_seconds_and_nothing_else(
+    cluster: Cluster, api: Api, fleet: Fleet, namespace: str
+) -> None:
+    """Nobody is left who knows anything; each starts again in its place."""
+    async with scene(cluster, api, fleet, namespace) as stage:
+        (sleeper,) = await stage.add("sleeper", gentle=True)
+        await stage.background(sleeper, cooldown=LONG)
+
+        async def kill_all() -> None:
+            pods = await fleet.pods("worker")
+            victims = [await _container(fleet, "worker", pod.name) for pod in pods]
+            await asyncio.gather(*(kill(cluster, victim) for victim in victims))
+
+        await strike(stage, "all workers' containers", sleeper, kill_all)
+        await fleet.until_whole(SETTLE_SECONDS)
 
 
 async def test_a_killed_gateway_takes_only_what_it_held_itself(
@@ -51,16 +73,16 @@ async def test_a_killed_gateway_takes_only_what_it_held_itself(
     async with scene(cluster, api, fleet, namespace) as stage:
         (sleeper,) = await stage.add("sleeper", gentle=True)
         await stage.background(sleeper)
-        survivor, victim = await fleet.until_pods("gateway", 2)
+        survivor, victim = await fleet.until_pods("gateway")
         stage.traffic.bases["survivor"] = survivor.url
         for is_stream in (True, False):
             busy = stage.traffic.keep_busy(f"{namespace}/{BUSY}", via="survivor", is_stream=is_stream)
             stage.start(busy, "client of the other gateway")
-        victims = await _container(fleet, victim.name)
+        victims = await _container(fleet, "gateway", victim.name)
         await strike(stage, "a gateway", sleeper, partial(kill, cluster, victims), via="survivor")
         struck, landed = stage.struck
         await until(partial(_has_restarted, fleet, victims), SETTLE_SECONDS, "the gateway is started again")
-        await fleet.until_pods("gateway", 2, SETTLE_SECONDS)
+        await fleet.until_pods("gateway", seconds=SETTLE_SECONDS)
         back = stage.mark("both gateways are ready")
 
         def was_inside(request: Request) -> bool:
@@ -107,9 +129,9 @@ async def _nothing() -> None:
 
 
 async def _has_restarted(fleet: Fleet, before: Container) -> bool:
-    return (await _container(fleet, before.pod)).id != before.id
+    return (await _container(fleet, "gateway", before.pod)).id != before.id
 
 
-async def _container(fleet: Fleet, pod: str) -> Container:
-    (found,) = [entry for entry in await fleet.objects("gateway") if entry["metadata"]["name"] == pod]
-    return container_of(found, "gateway")
+async def _container(fleet: Fleet, role: Role, pod: str) -> Container:
+    (found,) = [entry for entry in await fleet.objects(role) if entry["metadata"]["name"] == pod]
+    return container_of(found, role)

@@ -9,7 +9,7 @@ import pytest
 from tests.acceptance.api import Api, Object
 from tests.acceptance.failures.faults import kill_pod, operator_pod
 from tests.acceptance.failures.scene import LONG, SETTLE_SECONDS, scene
-from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.fleet import NAMESPACE, SIZE, Fleet
 from tests.acceptance.models import Model, condition_of
 from tests.acceptance.waiting import until, until_equal
 from tests.cluster.cluster import Cluster
@@ -31,7 +31,7 @@ async def test_an_hpa_is_right_within_a_minute_of_the_scalers_return(
         await stage.background(made, known, cooldown=LONG)
         written = as_new(await made.scaled_object())
 
-        stage.mark("the worker is taken away")
+        stage.mark("the workers are taken away")
         await _scale_workers(api, 0)
         await until_equal(lambda: fleet.objects("worker"), [], SETTLE_SECONDS, "there is no worker")
         await api.delete("scaledobjects", made.name, namespace)
@@ -45,8 +45,8 @@ async def test_an_hpa_is_right_within_a_minute_of_the_scalers_return(
         )
         assert await _metrics(made) == []
 
-        await _scale_workers(api, 1)
-        await fleet.until_pods("worker", 1, SETTLE_SECONDS)
+        await _scale_workers(api, SIZE["worker"])
+        await until(partial(fleet.pods, "worker"), SETTLE_SECONDS, "a worker is ready")
         back = stage.mark("a worker is back")
         for model in (made, known):
             await until_equal(
@@ -62,6 +62,7 @@ async def test_an_hpa_is_right_within_a_minute_of_the_scalers_return(
             max(request.first_byte - back for request in held if request.first_byte is not None),
         )
         await asyncio.gather(made.until_asleep(SETTLE_SECONDS), known.until_asleep(SETTLE_SECONDS))
+        await fleet.until_whole(SETTLE_SECONDS)
 
 
 def as_new(entry: Object) -> Object:

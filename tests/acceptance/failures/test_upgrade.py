@@ -7,13 +7,14 @@ Both are the same content under two tags: what is tested is the way from one to 
 import asyncio
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.api import Api
-from tests.acceptance.failures.scene import BUSY, SETTLE_SECONDS, scene
-from tests.acceptance.fleet import NAMESPACE, Fleet
+from tests.acceptance.failures.scene import BUSY, NAPPERS, SETTLE_SECONDS, scene
+from tests.acceptance.fleet import NAMESPACE, SIZE, Fleet, Role
 from tests.acceptance.waiting import until
 from tests.cluster.cluster import ROOT, Cluster
 from tests.cluster.node import CTR
@@ -51,22 +52,36 @@ async def test_an_upgrade_by_the_page_cuts_no_stream_and_refuses_no_request(
     assert await _tags(fleet) == {EARLIER}
     async with scene(cluster, api, fleet, namespace) as stage:
         (long,) = await stage.add("long", gentle=True, tokens=LONG_TOKENS, delay="100ms")
-        await stage.background(long)
+        (sleeper,) = await stage.add("sleeper", gentle=True)
+        await stage.background(long, sleeper)
         for _ in range(3):
             stage.start(stage.traffic.keep_busy(long.model), "client with long answers")
         before = [pod.name for pod in await fleet.pods("gateway")]
         began = stage.mark("the page's commands")
-        await asyncio.to_thread(run_page, cluster, "Upgrade")
+        commands = asyncio.create_task(asyncio.to_thread(run_page, cluster, "Upgrade"))
+        await until(partial(_is_ending, fleet), SETTLE_SECONDS, "the first old worker is told to end")
+        asked = stage.ask(sleeper)
+        await stage.until_answered(asked)
+        assert len(await _tags(fleet, "worker")) == 2, (
+            "every worker was replaced before the wake was answered"
+        )
+        stage.cost("Upgrade: a wake asked as the first worker ends is answered after", asked.waited())
+        await commands
         rolled = stage.mark("the last command is done")
         await until(lambda: _is_replaced(fleet, before), SETTLE_SECONDS, "every old gateway has gone")
-        await fleet.until_pods("worker", 1, SETTLE_SECONDS)
-        await fleet.until_pods("gateway", 2, SETTLE_SECONDS)
+        await fleet.until_whole(SETTLE_SECONDS)
         stage.cost("Upgrade: until the commands return", rolled - began)
         stage.cost("Upgrade: until the last old pod has gone", stage.mark("done") - began)
         assert await _tags(fleet) == {SHIPPED}
         warm = [r for r in stage.account.requests if r.model.endswith(f"/{BUSY}") and r.began > began]
         slowest = max(r.waited() for r in warm if r.first_byte is not None)
         stage.cost("Upgrade: the slowest warm request's first byte", slowest)
+        # Whoever is asked while workers are replaced wakes; `scene` has checked that none of these was lost.
+        cold = [r for r in stage.account.requests if r.model.endswith(NAPPERS) and began < r.began < rolled]
+        assert cold, "nobody woke a model during the upgrade"
+        stage.cost(
+            f"Upgrade: the slowest of {len(cold)} wakes", max(r.waited() for r in cold if r.first_byte)
+        )
 
 
 def run_page(cluster: Cluster, section: str) -> None:
@@ -87,8 +102,12 @@ def _quoted(path: Path) -> str:
     return f"'{path}'"
 
 
-async def _tags(fleet: Fleet) -> set[str]:
-    pods = [*await fleet.objects("worker"), *await fleet.objects("gateway")]
+async def _is_ending(fleet: Fleet) -> bool:
+    return any("deletionTimestamp" in pod["metadata"] for pod in await fleet.objects("worker"))
+
+
+async def _tags(fleet: Fleet, *roles: Role) -> set[str]:
+    pods = [pod for role in roles or SIZE for pod in await fleet.objects(role)]
     return {pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in pods}
 
 
