@@ -1,7 +1,7 @@
 """Where demand comes in: gateways' reports and the API's view of gateways go into the book, its edges come out as pushes.
 
-Every worker takes every report, owner or not, so that a new owner has fresh ones at hand, and pushes first edges on the
-streams that KEDA holds here: `true` is safe from anyone (DESIGN section 4). Only an owner follows up.
+Every worker takes every report, owner or not, so that a new owner has fresh ones at hand, and pushes on the streams that KEDA
+holds here: `true` is safe from anyone (DESIGN section 4), and only who holds a stream can follow it up.
 """
 
 from __future__ import annotations
@@ -107,19 +107,6 @@ class Intake:
 
     # -- the cluster -------------------------------------------------------------------------------------------------
 
-    def began(self, shard: int) -> None:
-        """The shard is ours: whoever waits for a model of it waits for us now."""
-        now = self._clock()
-        for key in self.book.active(now):
-            if _shard(key) == shard:
-                self._push(self._pushes.rose(key, now))
-
-    def ended(self, shard: int) -> None:
-        """The shard is not ours any more: its next owner follows up."""
-        for key in self.book.active(self._clock()):
-            if _shard(key) == shard:
-                self._pushes.fell(key)
-
     def is_in_use(self, key: str) -> bool:
         """Somebody uses the service, or did in the last ten minutes: what its callers may do must be up to date."""
         now = self._clock()
@@ -129,7 +116,7 @@ class Intake:
         """Its replicas went to none. A request that came as they did needs another `true`: its edge is past."""
         now = self._clock()
         if self.book.seen(key, now) > 0:
-            self._push(self._pushes.rose(key, now, may_follow_up=self._is_ours(key)))
+            self._push(self._pushes.rose(key, now))
 
     async def run(self, gateways: Store[Pod]) -> None:
         """Follow the gateways' pods, and the time, until cancelled."""
@@ -181,7 +168,7 @@ class Intake:
                     "demand rose",
                     extra=context(service=edge.key, demand=self.book.seen(edge.key, now), owner=is_ours),
                 )
-                self._push(self._pushes.rose(edge.key, now, may_follow_up=is_ours))
+                self._push(self._pushes.rose(edge.key, now))
             else:
                 self.recency.ended(edge.key, self._clock())
                 self._pushes.fell(edge.key)

@@ -96,16 +96,12 @@ class Pushes:
         """So many workers push: `per_second` is for all of them together."""
         self._bucket.limit(self._per_second / max(workers, 1), now)
 
-    def opened(
-        self, stream: int, key: str, *, is_active: bool, now: float, may_follow_up: bool = True
-    ) -> list[Push]:
-        """KEDA opened a stream for `key`. `may_follow_up` as in `rose`."""
+    def opened(self, stream: int, key: str, *, is_active: bool, now: float) -> list[Push]:
+        """KEDA opened a stream for `key`."""
         self._streams.setdefault(key, {})[stream] = None
         self._key_of[stream] = key
         if not is_active:
             return []
-        if not may_follow_up:
-            return [] if self._is_served(key) else [Push(key, (stream,), Cause.OPENED)]
         self._active.add(key)
         if self._is_served(key):
             self._schedule(key, [now])
@@ -120,24 +116,21 @@ class Pushes:
             if not self._streams[key]:
                 del self._streams[key]
 
-    def rose(self, key: str, now: float, *, may_follow_up: bool = True) -> list[Push]:
-        """Demand for `key` began. `may_follow_up` false: push this once, the service is not ours to look after."""
-        if may_follow_up:
-            self._active.add(key)
+    def rose(self, key: str, now: float) -> list[Push]:
+        """Demand for `key` began."""
+        self._active.add(key)
         last = self._pushed_at.get(key, float("-inf"))
         if self._is_served(key):
-            if may_follow_up and key not in self._pending:
+            if key not in self._pending:
                 self._schedule(key, [max(now, last + self._refresh_every)])
             return self.tick(now)
         if now - last < self._edge_gap:
-            if may_follow_up and key not in self._pending:
+            if key not in self._pending:
                 self._schedule(
                     key, [last + self._edge_gap, *(last + after for after in self._reassert_after)]
                 )
             return []
-        return self._push(
-            key, tuple(self._streams.get(key, ())), Cause.EDGE, now, may_follow_up=may_follow_up
-        )
+        return self._push(key, tuple(self._streams.get(key, ())), Cause.EDGE, now)
 
     def fell(self, key: str) -> None:
         """Demand for `key` is over: what is due then finds it inactive, and is dropped."""
@@ -181,14 +174,11 @@ class Pushes:
         """Whether KEDA listens here for `key`."""
         return key in self._streams
 
-    def _push(
-        self, key: str, streams: tuple[int, ...], cause: Cause, now: float, *, may_follow_up: bool = True
-    ) -> list[Push]:
+    def _push(self, key: str, streams: tuple[int, ...], cause: Cause, now: float) -> list[Push]:
         if not streams:
             return []  # pushed when the stream opens
         self._pushed_at[key] = now
-        if may_follow_up:
-            self._schedule(key, [now + after for after in self._reassert_after])
+        self._schedule(key, [now + after for after in self._reassert_after])
         return [Push(key, streams, cause)]
 
     def _is_due(self, key: str, serial: int, at: float) -> bool:

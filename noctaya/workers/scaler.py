@@ -151,7 +151,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
     async def StreamIsActive(  # noqa: N802
         self, request: externalscaler.ScaledObjectRef, context: Context
     ) -> None:
-        """Only ever `true`, which is safe from anyone: of a service that is not ours once, when the stream opens on demand.
+        """Only ever `true`, which is safe from anyone: whoever holds KEDA's stream pushes, whether it owns the service or not.
 
         A service unknown here gets a silent stream: an error would cost KEDA a minute.
         """
@@ -163,11 +163,8 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self._streams[number] = stream
         try:
             now = self._clock()
-            demand, permission = self._demand(key, now), self._permission(_shard(request))
-            is_ours = permission is not Permission.NONE
-            active = self.answers.is_active(key, demand, permission) if is_ours else seen_of(demand) > 0
-            is_active = active is True and self._is_known(key) is True
-            self.push(self.pushes.opened(number, key, is_active=is_active, now=now, may_follow_up=is_ours))
+            is_active = seen_of(self._demand(key, now)) > 0 and self._is_known(key) is True
+            self.push(self.pushes.opened(number, key, is_active=is_active, now=now))
             await self._send(stream, context)
         finally:
             del self._streams[number]

@@ -312,12 +312,10 @@ class Worker:
             self.scaler.answers.forget(service.key)
         self.link.routes_changed([shard])
         self.reconciler.enqueue_shard(shard)
-        self.intake.began(shard)
 
     async def end(self, shard: int) -> None:
         """The shard is not ours any more."""
         self.audit.stopped(shard)
-        self.intake.ended(shard)
         await self.reconciler.end_shard(shard)
 
     def memory(self, shard: int) -> ShardMemory:

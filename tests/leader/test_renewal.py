@@ -77,6 +77,22 @@ class SlowLeases(Leases):
         return await super().replace(lease)
 
 
+class LateLeases(Leases):
+    """Its answers are right and come after `late_seconds`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late_seconds = 0.0
+
+    async def read(self, name: str) -> Lease:
+        await asyncio.sleep(self.late_seconds)
+        return await super().read(name)
+
+    async def replace(self, lease: Lease) -> Lease:
+        await asyncio.sleep(self.late_seconds)
+        return await super().replace(lease)
+
+
 @asynccontextmanager
 async def renewing(
     leases: Leases, pod: str = "w0", *, is_first: bool = True, may_stand: Callable[[], bool] = lambda: True
@@ -381,3 +397,21 @@ async def test_a_member_lease_carries_the_record_of_the_instant_and_every_incarn
     await renewal.perform(Departed())
     assert state() is MemberState.LEFT
     assert leases.lease.spec.holder_identity == ""
+
+
+@pytest.mark.parametrize("late_seconds", [0.06, 0.1])
+async def test_a_slow_server_that_refuses_is_understood_though_the_hedge_has_no_answer_in_time(
+    late_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage: a renewal that nobody waits for any more has landed, and every answer takes longer than a hedge waits."""
+    monkeypatch.setattr("noctaya.leader.renewal.ATTEMPT_SECONDS", 0.15)
+    monkeypatch.setattr("noctaya.leader.renewal.HEDGE_SECONDS", 0.05)
+    leases = LateLeases()
+    async with renewing(leases) as renewal:
+        await until(lambda: standing(renewal) is Standing.ACT)
+        assert leases.lease is not None
+        leases._store(leases.lease)
+        leases.late_seconds = late_seconds
+        await until(lambda: standing(renewal) is not Standing.ACT)
+        await until(lambda: standing(renewal) is Standing.ACT)
+        assert renewal.tenure.epoch == 1

@@ -15,7 +15,7 @@ from noctaya.workers.gateways import GatewayContainer, Phase
 from noctaya.workers.intake import Intake
 from noctaya.workers.link import ControlLink, FleetFacts
 from noctaya.workers.permission import Permission
-from noctaya.workers.pushes import Push, Pushes
+from noctaya.workers.pushes import Cause, Push, Pushes
 from noctaya.workers.route_book import RouteBook
 from tests.workers.clients import Gateway, gateway, until
 
@@ -235,3 +235,14 @@ async def test_a_stream_that_does_not_begin_with_hello_is_refused(world: World) 
 
 def test_the_digest_secret_is_never_shown() -> None:
     assert "kkkk" not in repr(FleetFacts("w", SECRET, ()))
+
+
+async def test_who_holds_kedas_stream_pushes_and_follows_up_whoever_owns_the_model(world: World) -> None:
+    """KEDA opens its stream at any worker, and drops a push that comes too early for it."""
+    world.authority.granted = Permission.NONE
+    world.pushes.opened(1, "ai/qwen", is_active=False, now=world.now)
+    async with world.linked() as client:
+        await client.wake("qwen", wake_id=1)
+        await until(lambda: client.wake_acks() == {1: False})
+    assert [push.cause for push in world.pushed] == [Cause.EDGE]
+    assert [push.cause for push in world.pushes.tick(world.now + 3.1)] == [Cause.REASSERTED]

@@ -60,13 +60,6 @@ def test_every_stream_of_a_service_gets_the_push() -> None:
     assert pushes.rose(KEY, 1.0) == [Push(KEY, (2, 3), Cause.EDGE)]
 
 
-def test_a_worker_that_does_not_own_the_service_pushes_once_and_leaves_it() -> None:
-    pushes = Pushes(lambda key: False)
-    pushes.opened(1, KEY, is_active=False, now=0.0)
-    assert len(pushes.rose(KEY, 1.0, may_follow_up=False)) == 1
-    assert drive(pushes, 1.0, 100.0) == []
-
-
 def test_short_requests_to_a_served_model_refresh_it_now_and_then() -> None:
     pushes = Pushes(lambda key: True)
     pushes.opened(1, KEY, is_active=False, now=0.0)
