@@ -8,9 +8,10 @@ INSTALLED := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster image sim
+.PHONY: help setup demo local test lint format proto crds lock clean bench cluster-up cluster-down cluster-status test-cluster image sim chaos
 
 SEEDS ?= 20000
+MINUTES ?= 40
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -56,6 +57,9 @@ image: setup ## make the image noctaya:<version> without a container engine, wit
 sim: setup ## the shard protocol under SEEDS schedules of faults, and every mutant (long)
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --jobs 2
 	$(BIN)/python -m tests.sim --mutants
+
+chaos: setup ## real workers that are stopped, killed, parted and lied to, for MINUTES, and the judgement of it
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(CHAOS)
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current
 	$(BIN)/ruff check .
