@@ -44,3 +44,13 @@ class BeingDeleted(NoctayaError):
 
 class QueryRefused(UserError):
     """A question to the admin port with a parameter that it cannot have."""
+
+
+class ClusterWentBack(NoctayaError):
+    """The cluster was set back to an earlier state; whoever starts this process starts it again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the API server shows an earlier state than it did, as after the restoration of a backup. This worker ends, to "
+            "begin anew with what there is now."
+        )

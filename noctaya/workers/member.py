@@ -70,6 +70,16 @@ class Member:
         """The same, as the object that stays the same for as long as the incarnation lives."""
         return self.core.identity
 
+    @property
+    def lease(self) -> str:
+        """The name of its Lease."""
+        return member_lease(self._pod.name)
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why the Lease could not be read or written just now; None when all is well."""
+        return self.renewal.problem
+
     def standing(self, now: float) -> Standing:
         """What the present incarnation may do."""
         return self.core.standing(now)

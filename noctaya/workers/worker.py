@@ -14,12 +14,10 @@ from typing import Any
 import grpc.aio
 
 from noctaya.api.names import shard_of
-from noctaya.errors import NoctayaError
 from noctaya.kube import Change, Client
 from noctaya.kube.clock import boottime
 from noctaya.kube.objects import Deployment
 from noctaya.leader.certificate_keeping import CertificateKeeping
-from noctaya.leader.lease_names import member_lease
 from noctaya.leader.tenure import Standing
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, control_grpc, externalscaler_grpc, peer_grpc
@@ -28,8 +26,10 @@ from noctaya.workers.audit import Audit
 from noctaya.workers.claims import Claims
 from noctaya.workers.control_security import ControlSecurity, keeping_problems
 from noctaya.workers.demand import DemandBook
+from noctaya.workers.demand_problems import demand_problems
+from noctaya.workers.errors import ClusterWentBack
 from noctaya.workers.fleet_queries import fleet_queries
-from noctaya.workers.intake import ALERT_SECONDS, Intake
+from noctaya.workers.intake import Intake
 from noctaya.workers.introduction import KnownFleet
 from noctaya.workers.keys import KeyRing, SecretName
 from noctaya.workers.link import ControlLink, FleetFacts
@@ -38,6 +38,7 @@ from noctaya.workers.metrics import registry
 from noctaya.workers.objects import LLMService, service_key, split_key
 from noctaya.workers.peer_service import PeerService
 from noctaya.workers.place import Place
+from noctaya.workers.place_problems import place_problems
 from noctaya.workers.problems import Problem, Problems, store_problems
 from noctaya.workers.publisher import Publisher
 from noctaya.workers.pushes import Pushes
@@ -60,16 +61,6 @@ STOP_GRACE_SECONDS = 0.5
 """For unary calls in flight when the servers close; streams have been ended before."""
 DRAIN_SECONDS = 46.0
 """Ownership gives up what it could not hand over after 45 s (`ShardTiming.drain_budget`); a pod has 60 s."""
-
-
-class ClusterWentBack(NoctayaError):
-    """The cluster was set back to an earlier state; whoever starts this process starts it again."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the API server shows an earlier state than it did, as after the restoration of a backup. This worker ends, to "
-            "begin anew with what there is now."
-        )
 
 
 class Worker:
@@ -176,8 +167,6 @@ class Worker:
         )
         self.problems = problems
         self.problems.add(self._problems)
-        self.problems.add(self.security.problems)
-        self.problems.add(lambda: keeping_problems(self._keeping))
         self._standing = Standing.NONE
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -410,50 +399,14 @@ class Worker:
     # -- what it shows -----------------------------------------------------------------------------------------------
 
     def _problems(self) -> Iterator[Problem]:
-        yield from store_problems([*self.stores, self._keys.watched], keda=self.stores.scaledobjects)
+        stores = [*self.stores, *self.place.watch, self._keys.watched]
+        yield from store_problems(stores, keda=self.stores.scaledobjects)
         if self.probe.problem is not None:
             yield Problem("ScalerUnreachable", self.probe.problem)
-        yield from self._place_problems()
-        if shadowed := self.intake.book.shadowed(boottime()):
-            yield Problem(
-                "GatewayNameTaken",
-                f"more than one gateway process calls itself {', '.join(shadowed)}: only the newest is counted, so nothing is "
-                "scaled down. Give each its pod's name (NOCTAYA_POD__NAME, NOCTAYA_POD__NAMESPACE), as deploy/kustomize does.",
-            )
-        since = self.intake.unknown_since
-        if since is not None and boottime() - since > ALERT_SECONDS:
-            silent = self.intake.book.silent_gateways(boottime())
-            reason = (
-                "the API server does not show the gateways' pods."
-                if silent is None
-                else f"gateway {', '.join(silent)} runs and does not report."
-            )
-            yield Problem("DemandUnknown", f"demand is not known for 5 min: {reason}")
-
-    def _place_problems(self) -> Iterator[Problem]:
-        place, lease = self.place, member_lease(self.settings.pod.name)
-        standing, trouble = place.member.standing(boottime()), place.member.renewal.problem
-        if standing is Standing.GROW:
-            yield Problem(
-                "TenureUnrenewed",
-                f"the Lease {lease} cannot be renewed ({trouble or 'what was written does not come back'}): nothing is scaled "
-                "down, nothing is changed.",
-            )
-        elif standing is Standing.NONE and trouble is not None:
-            yield Problem(
-                "TenureUnattained",
-                f"this worker cannot get the Lease {lease} ({trouble}): it owns no shard and changes nothing. It goes on trying.",
-            )
-        if self.ownership.problem is not None:
-            yield Problem(
-                "ShardRecordUnwritten", f"a shard's Lease cannot be written: {self.ownership.problem}"
-            )
-        if place.leading.problem:
-            yield Problem(
-                "LeadershipHindered", f"this worker leads the fleet and cannot: {place.leading.problem}"
-            )
-        if place.leading.map_problem:
-            yield Problem("ShardMapRefused", place.leading.map_problem)
+        yield from place_problems(self.place)
+        yield from demand_problems(self.intake)
+        yield from self.security.problems()
+        yield from keeping_problems(self._keeping)
 
     def _parts(self) -> Parts:
         return Parts(
