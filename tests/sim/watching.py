@@ -76,7 +76,7 @@ class Watching:
         self._position = max(self._position, end)
         self._heard_at = now
         if changes:
-            worker.run(lambda: self._deliver(generation, changes))
+            worker.run(lambda: self._deliver(generation, changes), is_watch=True)
         if self._position < len(worker.api.log):
             self._is_due = True
             worker.clockwork.later(0.1, lambda: self._arrive(generation))
@@ -111,7 +111,7 @@ class Watching:
             return position, worker.api.snapshot(position)
 
         def answered(found: tuple[int, dict[str, Change]]) -> None:
-            worker.run(lambda: self._listed(generation, *found))
+            worker.run(lambda: self._listed(generation, *found), is_watch=True)
 
         worker.network.ask_api(worker.name, serve, answered, lambda: self._list_later(0.3))
 

@@ -68,7 +68,7 @@ class Worker:
         self.watching = Watching(self)
         self._led_epoch: int | None = None
         self._had: tuple[Standing, MemberState] = (Standing.NONE, MemberState.JOINING)
-        self._backlog: list[Callable[[], None]] = []
+        self._backlog: list[tuple[Callable[[], None], bool]] = []
         self._effect_at = self._ticks = 0
         self._planned_at = 0.0
         self._told_status: dict[int, int] = {}
@@ -101,21 +101,22 @@ class Worker:
         """Its own steady clock: an offset and a rate that are nobody else's."""
         return self.pod.offset + self.clockwork.now * self.pod.rate
 
-    def run(self, work: Callable[[], None]) -> None:
-        """Something came in: handled now, after the pause, or never."""
+    def run(self, work: Callable[[], None], *, is_watch: bool = False) -> None:
+        """Something came in: handled now, after the pause, or never. `is_watch`: on the one stream that is read in order."""
         if not self.is_alive:
             return
         if self.pod.paused:
-            self._backlog.append(work)
+            self._backlog.append((work, is_watch))
         else:
             work()
 
     def resume(self) -> None:
-        """The pause is over; the loop runs what is ready, and nobody says in which order."""
+        """The pause is over; the loop runs what is ready, and nobody says in which order, but for what one stream has brought."""
         backlog, self._backlog = self._backlog, []
+        in_order = iter([work for work, is_watch in backlog if is_watch])
         self.clockwork.random.shuffle(backlog)
-        for work in backlog:
-            self.run(work)
+        for work, is_watch in backlog:
+            self.run(next(in_order) if is_watch else work, is_watch=is_watch)
 
     def permission(self, shard: int) -> Permission:
         """What it may do just now."""
