@@ -1,4 +1,8 @@
-"""A few stories of chaos with real worker processes, at two fifths of the protocol's durations; `make chaos` has all of them."""
+"""A few stories of chaos with real worker processes, at two fifths of the protocol's durations; `make chaos` has all of them.
+
+Asked for by `-m chaos`, as `make chaos` does first: on a busy machine a worker that cannot start (a port that another process
+took) still ends a story, and that is no verdict on the protocol.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ from tests.chaos.playing import play
 from tests.chaos.stories import stories
 from tests.chaos.worker_process import QUICK
 
-SHORT = ("stop-12", "kill-leader", "in-place", "sigterm", "hole-worker", "delete-all", "gateway-silent")
+SHORT = ("stop-12", "kill-leader", "sigterm", "hole-worker", "gateway-silent")
 WORKERS = 3
 
 
-@pytest.mark.e2e
+@pytest.mark.chaos
 @pytest.mark.timeout(400)
 async def test_no_invariant_is_violated_whatever_happens_to_real_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

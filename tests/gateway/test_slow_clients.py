@@ -83,7 +83,9 @@ async def test_a_body_without_end_is_408_and_its_connection_is_cut_off(
             dripping = asyncio.create_task(_drip(writer, b"x" * 1000))
             heard = await listen(reader, 5)
             dripping.cancel()
-            assert (heard.status, heard.end) == (408, "closed")
+            # A byte on its way as the gateway hung up is answered with a reset, after the answer.
+            assert heard.status == 408
+            assert heard.end in {"closed", "reset"}
             assert b"connection: close" in heard.head or kind.startswith(b"content-length")
             assert await running.queue(KEY) == {}
             assert worker.wakes == []

@@ -102,7 +102,11 @@ async def test_secret_files_follow_their_secret_and_config_map_items_are_renamed
         return read(token) == "new"
 
     await until(is_new, 5, lambda: read(token))
-    assert str(token) in cluster.log_text("files")
+
+    async def has_printed() -> bool:
+        return str(token) in cluster.log_text("files")
+
+    await until(has_printed, 20, lambda: cluster.log_text("files"))
     assert f"--conf={root / 'conf'}" in cluster.log_text("files")
 
 
