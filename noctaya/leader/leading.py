@@ -31,7 +31,7 @@ from noctaya.leader.planner_events import (
 from noctaya.leader.renewal import Renewal
 from noctaya.leader.shard_map import ShardMap
 from noctaya.leader.story import Entry
-from noctaya.leader.tenure import HigherEpochSeen, Standing, Tenure
+from noctaya.leader.tenure import Standing, Tenure
 from noctaya.telemetry import context
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Leading:
         self._tell_map()
         for action in actions:
             if isinstance(action, StepDown):
-                self._renewal.hear(HigherEpochSeen(action.epoch))
+                self._renewal.see_epoch(action.epoch)
             else:
                 self._do_later(action)
 

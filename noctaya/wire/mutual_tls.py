@@ -29,6 +29,7 @@ from noctaya.wire.errors import MaterialMissing
 from noctaya.wire.identity import WORKER_NAME, Role, role_of
 from noctaya.wire.material import Material, Source
 from noctaya.wire.options import CLIENT_OPTIONS, ChannelOptions
+from noctaya.wire.x509_parts import private_pem
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +100,7 @@ def _nobodys() -> Material:
         .sign(key, hashes.SHA256())
     )
     pem = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Material(pem, private, pem)
+    return Material(pem, private_pem(key), pem)
 
 
 def open_plaintext(address: str, options: ChannelOptions = CLIENT_OPTIONS) -> grpc.aio.Channel:

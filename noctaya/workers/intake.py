@@ -19,7 +19,7 @@ from noctaya.telemetry import context
 from noctaya.wire import control
 from noctaya.workers.demand import DemandBook, Edge, Rose, Share
 from noctaya.workers.gateways import PodName, gateway_containers
-from noctaya.workers.objects import service_key, split_key
+from noctaya.workers.objects import service_key, shard_of_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Push, Pushes
 from noctaya.workers.recency import LONGEST_HOLD_SECONDS, Recency
@@ -174,7 +174,7 @@ class Intake:
                 self._pushes.fell(edge.key)
 
     def _is_ours(self, key: str) -> bool:
-        return self._authority.permission(_shard(key)) is not Permission.NONE
+        return self._authority.permission(shard_of_key(key)) is not Permission.NONE
 
     def _count(self, edges: list[Edge] | None) -> None:
         self.reports["stale" if edges is None else "accepted"] += 1
@@ -187,7 +187,3 @@ class Intake:
 def _share(told: control.ServiceDemand, now: float) -> Share:
     remaining = told.lease_remaining_ms / 1000
     return Share(told.pending, now + remaining if remaining else 0.0)
-
-
-def _shard(key: str) -> int:
-    return shard_of(*split_key(key))

@@ -98,9 +98,5 @@ class Answers:
         return answer > 0
 
     def forget(self, key: str) -> None:
-        """The service is gone."""
+        """The service is gone, or its shard begins anew: the last valid answer was another's."""
         self._valid.pop(key, None)
-
-    def begin(self) -> None:
-        """A new tenure: the last valid answers were another's."""
-        self._valid.clear()

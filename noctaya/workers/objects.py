@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import field
 
+from noctaya.api.names import shard_of
 from noctaya.kube.objects import (
     Condition,
     HorizontalPodAutoscaler,
@@ -195,3 +196,8 @@ def split_key(key: str) -> tuple[str, str]:
     """The inverse of `service_key`."""
     namespace, _, name = key.partition("/")
     return namespace, name
+
+
+def shard_of_key(key: str) -> int:
+    """The shard that the service of `key` lives in."""
+    return shard_of(*split_key(key))

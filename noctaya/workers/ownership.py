@@ -1,7 +1,7 @@
 """Which shards this worker may act for just now: the shell of `shard_ownership.py`.
 
-It asks the core, carries out what the core wants (records by compare-and-swap, notes to peers, beginning and ending what acts
-for a shard), and tells it how that went. `permission(shard)` is asked directly before every effect. Nothing is decided here.
+It asks the core, carries out what the core wants (records by compare-and-swap, within the deadline that `Leases` gives each
+attempt, notes to peers, beginning and ending what acts for a shard), and tells it how that went. `permission(shard)` is asked directly before every effect. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from noctaya.workers.shard_state import ShardTiming
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.25
-CAS_SECONDS = 3.0
 
 
 class Incarnation(Protocol):
@@ -36,8 +35,6 @@ class Incarnation(Protocol):
 
     @property
     def identity(self) -> Identity: ...
-    @property
-    def incarnation(self) -> str: ...
     def standing(self, now: float) -> Standing: ...
 
 
@@ -176,11 +173,10 @@ class Ownership:
         record = shard_record(self._leases.namespace, cas.shard, cas.holder, cas.epoch, cas.version)
         event: owns.Event
         try:
-            async with asyncio.timeout(CAS_SECONDS):
-                written = await (self._leases.replace(record) if cas.version else self._leases.create(record))
+            written = await (self._leases.replace(record) if cas.version else self._leases.create(record))
         except (Conflict, AlreadyExists):
             result, event = "refused", owns.CasRefused(cas.request)
-        except (KubeError, TimeoutError) as error:
+        except KubeError as error:
             if isinstance(error, NotFound) and cas.version:
                 result, event = "refused", owns.CasRefused(cas.request)
             else:
@@ -191,9 +187,9 @@ class Ownership:
         self.writes[result] += 1
         self.hear(event)
 
-    def _unanswered(self, cas: owns.CasShard, error: Exception) -> owns.CasUnanswered:
+    def _unanswered(self, cas: owns.CasShard, error: KubeError) -> owns.CasUnanswered:
         log.warning("a shard's record could not be written", extra=context(shard=cas.shard, error=error))
-        self.problem = error if isinstance(error, KubeError) else self.problem
+        self.problem = error
         return owns.CasUnanswered(cas.request)
 
     async def _stop(self, shard: int) -> None:

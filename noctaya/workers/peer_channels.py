@@ -15,6 +15,7 @@ from typing import Any, Final
 import grpc.aio
 
 from noctaya.wire import PEER_OPTIONS, peer_grpc
+from noctaya.wire.mutual_tls import open_plaintext
 from noctaya.wire.options import PEER_IDLE_SECONDS
 
 MAX_CHANNELS: Final = 256
@@ -24,7 +25,7 @@ OpenChannel = Callable[[str], grpc.aio.Channel]
 
 def insecure(address: str) -> grpc.aio.Channel:
     """A channel in clear text; making it connects nothing yet."""
-    return grpc.aio.insecure_channel(address, options=PEER_OPTIONS)
+    return open_plaintext(address, PEER_OPTIONS)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ those of the fleet (shards, believable epochs, names) and of what a receiver is 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
@@ -167,7 +166,7 @@ def _state(memory: ShardMemory) -> peer.ShardState:
             namespace=namespace,
             name=name,
             at_least=min(service.at_least, MAX_COUNT),
-            idle_ms=math.floor(service.idle_seconds * 1000),
+            idle_ms=round(service.idle_seconds * 1000),
         )
     return state
 

@@ -51,7 +51,7 @@ class Neighbourhood(Protocol):
 
 
 class Place:
-    """See the module. `ports()` gives where this worker listens for control and peers, once it does."""
+    """See the module. `address()`: where other workers reach this one, empty while nobody can be told."""
 
     def __init__(
         self,
@@ -69,8 +69,6 @@ class Place:
         pod, timings = settings.pod, Timings.of(settings.tenure)
         self.went_back_event = asyncio.Event()
         """Set when the cluster was set back to an earlier state: what was learned since must be forgotten."""
-        self._settings = settings
-        self._acting = acting
         self._neighbours = neighbours
         self._address = address
         self._clock = clock
@@ -112,7 +110,7 @@ class Place:
             leases,
             lease_client,
             pod.namespace,
-            probe=self._probe,
+            probe=self.peers.probe,
             on_map=self._map_changed,
             planner=timings.planner(pod.name),
         )
@@ -218,9 +216,6 @@ class Place:
         if self._told != (now := (tuple(workers), ready)):
             self._told = now
             self._neighbours.members_changed(*now)
-
-    async def _probe(self, incarnation: str, address: str) -> bool:
-        return await self.peers.probe(incarnation, address)
 
     def _address_of(self, pod: str) -> str:
         member = self.leading.planner.fleet.roster.members.get(pod)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias, assert_never
 
-from noctaya.api.names import shard_of
 from noctaya.leader.tenure import HIGHEST_CLAIM
 from noctaya.wire import peer
 from noctaya.workers.metric import Silence
-from noctaya.workers.objects import split_key
+from noctaya.workers.objects import shard_of_key, split_key
 from noctaya.workers.peer_notes import PeerRefused, epoch_of, key_of
 from noctaya.workers.recency import LONGEST_HOLD_SECONDS
 
@@ -45,7 +44,7 @@ class Question:
     @property
     def shard(self) -> int:
         """Where its service lives."""
-        return shard_of(*split_key(self.key))
+        return shard_of_key(self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import logging
 import random
 from collections.abc import Callable
 
-from noctaya.api.names import shard_of
 from noctaya.kube import Client
 from noctaya.kube.clock import boottime
 from noctaya.kube.errors import KubeError
@@ -24,7 +23,7 @@ from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.convergence import WORLD_ERRORS_THAT_SHOW, Convergence, Ownership, Result
 from noctaya.workers.errors import NotPermitted, StaleEpoch
 from noctaya.workers.events import RECONCILE_FAILED
-from noctaya.workers.objects import LLMService, split_key
+from noctaya.workers.objects import LLMService, shard_of_key, split_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.queue import KeyQueue, Outcome, Priority
 from noctaya.workers.render import Fleet
@@ -35,7 +34,7 @@ from noctaya.workers.triggers import Triggers
 RUN_SECONDS = 60.0
 """Deadline of one run; each of its calls has a shorter one of its own."""
 NOT_PERMITTED_RETRY_SECONDS = 60.0
-"""Only a net: a refused run goes on by `permitted`. A standby with ten thousand services must not try them all every moment."""
+"""Only a net: a run that was refused while the API server was away goes on by `permitted`."""
 STALE_EPOCH_RETRY_SECONDS = 5.0
 """By then a write has decided whose epoch counts."""
 WORLD_LOOK_SECONDS = 0.5
@@ -112,7 +111,7 @@ class Reconciler:
         """The shard is not ours any more: forget what waits, and return once every run of it has ended."""
         for service in self._stores.services.by_index("shard", str(shard)):
             self._queue.forget(service.key)
-        running = [task for key, task in self._running.items() if _shard(key) == shard]
+        running = [task for key, task in self._running.items() if shard_of_key(key) == shard]
         if not running:
             return
         _, late = await asyncio.wait(running, timeout=END_SECONDS)
@@ -221,7 +220,7 @@ class Reconciler:
         return (self._stores.is_keda_served, self._ready_to_autoscale(), has_gateway)
 
     def _add(self, key: str, priority: Priority, delay_seconds: float) -> None:
-        if self._ownership.permission(_shard(key)) is Permission.NONE:
+        if self._ownership.permission(shard_of_key(key)) is Permission.NONE:
             return  # its owner hears the same; the whole shard is queued when it becomes ours
         self._queue.add(key, self._clock(), priority, delay_seconds)
         self._wake.set()
@@ -230,7 +229,3 @@ class Reconciler:
         self._queue.forget(key)
         self._refused.discard(key)
         self._convergence.forget(key)
-
-
-def _shard(key: str) -> int:
-    return shard_of(*split_key(key))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from noctaya.api.names import SHARD_COUNT, shard_of
 from noctaya.wire import control
+from noctaya.workers.objects import shard_of_key
 
 TOMBSTONES = 256
 """Removals remembered a shard; whoever is further behind gets a snapshot."""
@@ -53,8 +54,7 @@ class RouteBook:
 
     def remove(self, key: str) -> int | None:
         """Take a service out; returns its shard if it was there."""
-        namespace, _, name = key.partition("/")
-        number = shard_of(namespace, name)
+        number = shard_of_key(key)
         shard = self._shards[number]
         if shard.entries.pop(key, None) is None:
             return None
@@ -66,8 +66,7 @@ class RouteBook:
 
     def get(self, key: str) -> control.Service | None:
         """The service as it is told to gateways."""
-        namespace, _, name = key.partition("/")
-        entry = self._shards[shard_of(namespace, name)].entries.get(key)
+        entry = self._shards[shard_of_key(key)].entries.get(key)
         return entry.service if entry else None
 
     def version(self, shard: int) -> int:

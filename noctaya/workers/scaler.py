@@ -20,7 +20,6 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from noctaya.api.names import shard_of
 from noctaya.kube.clock import boottime
 from noctaya.telemetry import context
 from noctaya.wire import SERVER_OPTIONS, externalscaler, externalscaler_grpc
@@ -28,6 +27,7 @@ from noctaya.workers.answering import Answering
 from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.demand import Demand, seen_of
 from noctaya.workers.metric import METRIC_NAME, InvalidMetadata, Silence, target_of
+from noctaya.workers.objects import service_key
 from noctaya.workers.permission import Permission
 from noctaya.workers.pushes import Cause, Push, Pushes
 from noctaya.workers.questions import About, Active, Answer, Question, Stranger, Wanted
@@ -96,7 +96,6 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self.asked = {"GetMetricSpec": 0, "GetMetrics": 0, "IsActive": 0, "StreamIsActive": 0}
         """Calls of KEDA by method: the load that it puts on us, and a sign that it reaches us."""
         self._demand = demand
-        self._permission = permission
         self._is_known = is_known
         self._stream_seconds = stream_seconds
         self._drain_spread = drain_spread_seconds
@@ -288,11 +287,7 @@ def _refusal(answer: Answer) -> tuple[grpc.StatusCode, str]:
 
 
 def _key(reference: externalscaler.ScaledObjectRef) -> str:
-    return f"{reference.namespace}/{reference.name}"
-
-
-def _shard(reference: externalscaler.ScaledObjectRef) -> int:
-    return shard_of(reference.namespace, reference.name)
+    return service_key(reference.namespace, reference.name)
 
 
 def _ceiling(value: float) -> int:

@@ -25,6 +25,7 @@ from noctaya.kube.resources import PODS
 from noctaya.wire import control
 from noctaya.wire.mutual_tls import open_plaintext
 from tests.chaos.history import Applied, Notebook, Truth
+from tests.chaos.kubelet import tell_status
 from tests.chaos.tcp_way import TcpWay
 from tests.workers.reconcile.cluster import SYSTEM
 
@@ -174,19 +175,11 @@ class ScriptedGateway:
         return open_plaintext(way.address if way is not None else NOWHERE)
 
     async def _tell_status(self, state: dict[str, object]) -> None:
-        is_running = "running" in state
-        container = {
-            "name": "gateway",
-            "image": "noctaya",
-            "imageID": "",
-            "ready": is_running,
-            "restartCount": max(self.boots - 1, 0),
-            "containerID": f"chaos://{self.name}-{self.boots}",
-            "state": state,
-        }
-        status = {
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": str(is_running)}],
-            "containerStatuses": [container],
-        }
-        await self._client.patch(PODS, SYSTEM, self.name, {"status": status}, subresource="status")
+        await tell_status(
+            self._client,
+            self.name,
+            "gateway",
+            restarts=max(self.boots - 1, 0),
+            container=f"chaos://{self.name}-{self.boots}",
+            state=state,
+        )

@@ -18,6 +18,7 @@ from noctaya.kube import Client
 from noctaya.kube.objects import format_time
 from noctaya.kube.resources import PODS
 from tests.chaos.history import Notebook, Process
+from tests.chaos.kubelet import tell_status
 from tests.chaos.tcp_way import HOST, TcpWay
 from tests.faults import ProxiedClient
 from tests.workers.process.test_worker import free_port
@@ -94,7 +95,7 @@ class WorkerPod:
         if self.is_running:
             raise RuntimeError(f"{self.name} runs")
         self.number += 1
-        await self._tell_status({"running": {"startedAt": format_time(datetime.now(UTC))}}, is_running=True)
+        await self._tell_status({"running": {"startedAt": format_time(datetime.now(UTC))}})
         kubeconfig = self.way.kubeconfig(self.folder / f"{self.name}.kubeconfig")
         with (self.folder / f"{self.name}-{self.number}.log").open("wb") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -135,9 +136,7 @@ class WorkerPod:
 
     async def tell_end(self) -> None:
         """The kubelet's word that the container has ended."""
-        await self._tell_status(
-            {"terminated": {"exitCode": 137, "containerID": self._container}}, is_running=False
-        )
+        await self._tell_status({"terminated": {"exitCode": 137, "containerID": self._container}})
 
     async def terminating(self) -> None:
         """Somebody deletes the pod: nothing but its mark, which the deletion with a grace period leaves."""
@@ -173,22 +172,15 @@ class WorkerPod:
         self.notes.write(Process(at=at, pod=self.name, number=self.number, what=what, code=code))
         return at
 
-    async def _tell_status(self, state: dict[str, object], *, is_running: bool) -> None:
-        container = {
-            "name": "worker",
-            "image": "noctaya",
-            "imageID": "",
-            "ready": is_running,
-            "restartCount": max(self.number - 1, 0),
-            "containerID": self._container,
-            "state": state,
-        }
-        status = {
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": str(is_running)}],
-            "containerStatuses": [container],
-        }
-        await self.client.patch(PODS, SYSTEM, self.name, {"status": status}, subresource="status")
+    async def _tell_status(self, state: dict[str, object]) -> None:
+        await tell_status(
+            self.client,
+            self.name,
+            "worker",
+            restarts=max(self.number - 1, 0),
+            container=self._container,
+            state=state,
+        )
 
     def _environment(self, kubeconfig: Path) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("NOCTAYA_")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -17,6 +17,7 @@ from noctaya.kube.clock import boottime
 from noctaya.kube.leases import Leases
 from noctaya.leader import Identity, Renewal, Standing, Tenure, Timing
 from tests.faults import FaultProxy, ProxiedClient, Where
+from tests.faults.beside import running
 from tests.faults.conftest import TICK_SECONDS, Until
 
 TIMING = Timing(0.2, 1.2, 1.8, observe_every=0.1, observed_gap=1.0, retry_after=0.05)
@@ -92,21 +93,6 @@ async def pair(
             await until(lambda: pair.first.acts)
             async with running(pair.second.renewal.run()):
                 yield pair
-
-
-@asynccontextmanager
-async def running(*coroutines: object) -> AsyncIterator[None]:
-    """Tasks beside the body. Their own failure is raised at its end."""
-    tasks = [asyncio.ensure_future(one) for one in coroutines]  # type: ignore[call-overload]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for outcome in ended:
-        if isinstance(outcome, Exception):
-            raise outcome
 
 
 @pytest.mark.parametrize("fault", ["black hole", "frozen", "writes lost on the way", "refused"])

@@ -6,7 +6,7 @@ What the API server stores is shown to every worker by lists, one after the othe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +36,7 @@ from noctaya.leader.rounds import RoundLimits
 from noctaya.leader.shard_map import ShardMap
 from noctaya.leader.tenure import Identity, Standing, Tenure, Timing
 from tests.conformance.fixtures import OURS
+from tests.faults.beside import running
 
 TENURE = Timing(0.3, 2.0, 3.0, observe_every=0.1, observed_gap=1.5, retry_after=0.05)
 PLANNER = PlannerTiming(
@@ -58,21 +59,6 @@ async def until(claim: Callable[[], object]) -> None:
     async with asyncio.timeout(WAIT_SECONDS):
         while not claim():  # noqa: ASYNC110 - claims are about anything, events or not
             await asyncio.sleep(TICK_SECONDS)
-
-
-@asynccontextmanager
-async def running(*coroutines: Awaitable[None]) -> AsyncIterator[None]:
-    """Tasks beside the body. Their own failure is raised at its end."""
-    tasks = [asyncio.ensure_future(one) for one in coroutines]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for outcome in ended:
-        if isinstance(outcome, Exception):
-            raise outcome
 
 
 class CutLeases(Leases):

@@ -21,15 +21,8 @@ from noctaya.leader.planner_events import Accepted, BecameLeader, LostLeadership
 from noctaya.leader.shard_map import ShardMap, read_map
 from tests.conformance.server import Server
 from tests.faults import FaultProxy, ProxiedClient, Where
-from tests.leader.leading_fleet import (
-    WAIT_SECONDS,
-    LeadingFleet,
-    LeadWorker,
-    new_namespace,
-    patient,
-    running,
-    until,
-)
+from tests.faults.beside import running
+from tests.leader.leading_fleet import WAIT_SECONDS, LeadingFleet, LeadWorker, new_namespace, patient, until
 
 FOUNDED = {"shards": str(SHARD_COUNT), "hash": HASH_NAME}
 MAP_WRITES = Where(path="/configmaps", methods=frozenset({"PUT", "POST"}))

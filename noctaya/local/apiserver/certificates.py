@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from noctaya.wire.x509_parts import key_usage, private_pem
+
 _LIFETIME = timedelta(days=3650)
 
 
@@ -77,7 +79,7 @@ def _write_certificates(paths: Credentials) -> None:
         .not_valid_before(now)
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(ca_identifier, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
@@ -97,7 +99,7 @@ def _write_certificates(paths: Credentials) -> None:
         .not_valid_before(now)
         .not_valid_after(now + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -106,23 +108,6 @@ def _write_certificates(paths: Credentials) -> None:
         )
         .sign(ca_key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
     _write(paths.ca_path, ca.public_bytes(serialization.Encoding.PEM))
     _write(paths.certificate_path, leaf.public_bytes(serialization.Encoding.PEM))
-    _write(paths.key_path, private)
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    _write(paths.key_path, private_pem(key))

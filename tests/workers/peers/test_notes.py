@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noctaya.api.names import SHARD_COUNT, shard_of
@@ -74,6 +74,7 @@ def test_a_probe_says_nothing_and_needs_no_sender() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 700_000))
+@example(0, 517_901)  # 517.901 * 1000 is a little less than 517901
 def test_a_memory_arrives_whole(at_least: int, idle_ms: int) -> None:
     memory = ShardMemory(SHARD, 7, (ServiceMemory(KEY, at_least, idle_ms / 1000),))
     assert heard(memory) == memory

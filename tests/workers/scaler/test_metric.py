@@ -42,7 +42,7 @@ def test_out_of_reach_of_the_api_server_a_value_does_not_fall() -> None:
     assert isinstance(answers.value(KEY, Known(4), Permission.GROW), Silence)
     assert answers.value(KEY, Known(6), Permission.GROW) == 6
     assert answers.value(KEY, Known(5), Permission.GROW) == 5
-    answers.begin()
+    answers.forget(KEY)
     assert answers.value(KEY, Known(4), Permission.GROW) == 4
 
 
