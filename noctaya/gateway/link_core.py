@@ -2,8 +2,8 @@
 
 Invariants: a worker that is listed is dialled, and so are the first contacts while no listed worker is linked; two links to
 one worker do not last; a wake goes to the owner of its shard (the worker that sent the shard's newest epoch), at once to all
-when nobody owns it, and to all others when the owner has not confirmed it in time. A wake is kept until an owner confirms it
-or nobody wants it any more, and every worker that links meanwhile gets it.
+when nobody owns it or the last link to the owner ends, and to all others when the owner has not confirmed it in time. A wake is
+kept until an owner confirms it or nobody wants it any more, and every worker that links meanwhile gets it.
 """
 
 from dataclasses import dataclass, field
@@ -55,11 +55,22 @@ class LinkCore:
             self._send(key, wake, address) for key, wake in self._wakes.items() if address not in wake.told
         ]
 
-    def closed(self, address: str) -> None:
-        """A link ended, or never came up."""
+    def closed(self, address: str) -> list[SendWake]:
+        """A link ended, or never came up. Whoever waits for a word on it asks on another link to the owner, or asks all."""
         self._linked.pop(address, None)
-        for wake in self._wakes.values():
-            wake.told.discard(address)
+        actions: list[SendWake] = []
+        for key, wake in self._wakes.items():
+            if address not in wake.told:
+                continue
+            wake.told.remove(address)
+            if wake.escalate_at is None:
+                continue
+            owner = self.owner_of(wake.shard)
+            if owner is None:
+                actions += self._escalate(key, wake)
+            elif owner not in wake.told:
+                actions.append(self._send(key, wake, owner))
+        return actions
 
     def wanted(self) -> set[str]:
         """Every address that should have a link now."""
@@ -95,9 +106,10 @@ class LinkCore:
         self._owners.clear()
 
     def owner_of(self, shard: int) -> str | None:
-        """Address of the linked owner of a shard."""
+        """Address of the linked owner of a shard; of two links the one that will last."""
         worker = self._owners.get(shard, (0, ""))[1]
-        return next((address for address, name in self._linked.items() if name == worker), None)
+        leading = [address for address, name in self._linked.items() if name == worker]
+        return max(leading, key=lambda address: address in self._listed, default=None)
 
     # Wakes
 

@@ -226,7 +226,7 @@ class Links:
 
     def closed(self, address: str) -> None:
         """A link that was up ended."""
-        self._core.closed(address)
+        self._send(self._core.closed(address))
         self._peers_changed.set()
 
     def told(self, address: str, message: "control.WorkerMessage", outbox: Outbox) -> None:

@@ -77,6 +77,45 @@ def test_an_unconfirmed_wake_goes_to_every_worker_that_links_later() -> None:
     assert core.welcomed("w1:1", "w1") == []
 
 
+def test_an_owner_whose_link_ends_is_passed_over_at_once() -> None:
+    core = linked("w0", "w1", "w2")
+    core.owner_spoke("w1:1", SHARD, 3, 0.0)
+    core.wake(KEY, SHARD, 0.0)
+    assert targets(core.closed("w1:1")) == {"w0:1", "w2:1"}
+    assert core.deadline() is None
+    assert core.outstanding() == {KEY}
+
+
+def test_the_end_of_another_link_repeats_nothing() -> None:
+    core = linked("w0", "w1", "w2")
+    core.owner_spoke("w1:1", SHARD, 3, 0.0)
+    core.wake(KEY, SHARD, 0.0)
+    assert core.closed("w0:1") == []
+    assert targets(core.tick(0.5)) == {"w2:1"}
+    assert core.closed("w2:1") == []
+
+
+def test_of_two_links_to_the_owner_the_one_that_lasts_is_used() -> None:
+    core = LinkCore(("contact:1",), wake_ack_seconds=0.5)
+    core.welcomed("contact:1", "w0")
+    core.owner_spoke("contact:1", SHARD, 3, 0.0)
+    core.listed({"w0:1": "w0"})
+    assert core.owner_of(SHARD) == "contact:1"
+    core.welcomed("w0:1", "w0")
+    assert core.owner_of(SHARD) == "w0:1"
+
+
+def test_a_wake_on_one_of_two_links_to_the_owner_goes_down_the_other_when_the_first_ends() -> None:
+    core = LinkCore(("contact:1",), wake_ack_seconds=0.5)
+    core.listed({"w0:1": "w0", "w1:1": "w1"})
+    for address, worker in {"contact:1": "w0", "w0:1": "w0", "w1:1": "w1"}.items():
+        core.welcomed(address, worker)
+    core.owner_spoke("contact:1", SHARD, 3, 0.0)
+    assert targets(core.wake(KEY, SHARD, 0.0)) == {"w0:1"}
+    assert targets(core.closed("w0:1")) == {"contact:1"}
+    assert core.deadline() == 0.5, "the owner has as long as before"
+
+
 def test_an_unconfirmed_wake_follows_its_shard_to_a_new_owner() -> None:
     core = linked("w0", "w1")
     core.owner_spoke("w0:1", SHARD, 3, 0.0)
