@@ -16,8 +16,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.cluster.control_plane import LOOPBACK, free_ports
 from tests.cluster.errors import tail
+from tests.ports import LOOPBACK, free_ports
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0

@@ -8,7 +8,6 @@ ends with the context, and must not have ended before; the next one waits until 
 import asyncio
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ import httpx2
 
 from tests.acceptance.fleet import NAMESPACE
 from tests.acceptance.waiting import until
+from tests.ports import free_port
 
 POD = "w0"
 ANSWER_SECONDS = 60.0
@@ -127,14 +127,6 @@ async def outside_worker(
         if process.returncode is None:
             process.kill()
         await process.wait()
-
-
-def free_port() -> int:
-    """A port of the loopback that nobody uses just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _kubeconfig(server: str, token: str, authority: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.chaos.history import Notebook, Process
 from tests.chaos.kubelet import tell_status
 from tests.chaos.tcp_way import HOST, TcpWay
 from tests.faults import ProxiedClient
-from tests.workers.process.test_worker import free_port
+from tests.ports import free_port
 from tests.workers.reconcile.cluster import SYSTEM
 
 LABELS = {"app.kubernetes.io/name": "noctaya", "app.kubernetes.io/component": "worker"}

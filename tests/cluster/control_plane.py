@@ -5,7 +5,6 @@ for `/readyz`. Certificates and ports are made anew for each cluster. Controller
 less; what the API server does is untouched.
 """
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from tests.cluster.isolation import SERVICE_RANGE
 from tests.cluster.parts import Part, Parts
 from tests.cluster.readiness import answers, trusting
 from tests.cluster.state import Directory
+from tests.ports import LOOPBACK, free_ports
 
 API_SERVICE_ADDRESS = "10.96.0.1"
-LOOPBACK = "127.0.0.1"
 START_SECONDS = 120.0
 """Generous: on a machine that is busy with other things the API server alone may need half a minute."""
 SERVER_NAMES = (
@@ -178,13 +177,3 @@ def _component(client: Path, port: int) -> list[str]:
         f"--secure-port={port}",
         "--leader-elect=false",
     ]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on loopback that were free a moment ago, all different."""
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    try:
-        return [int(opened.getsockname()[1]) for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()

@@ -12,12 +12,13 @@ from pathlib import Path
 from tests.cluster import keda_release, kubeconfig
 from tests.cluster.binaries import Binaries
 from tests.cluster.certificates import Authority
-from tests.cluster.control_plane import LOOPBACK, ControlPlane, free_ports
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.errors import CommandFailed
 from tests.cluster.keda_release import ADAPTER, METRICS_API, NAMESPACE
 from tests.cluster.kubectl import Kubectl, Object
 from tests.cluster.parts import Part, Parts
 from tests.cluster.readiness import answers
+from tests.ports import LOOPBACK, free_ports
 
 RUN_IN_PODS = ("APIService", "Deployment", "Service", "ValidatingWebhookConfiguration")
 """Kinds that KEDA's release uses to run in the cluster."""

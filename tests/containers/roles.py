@@ -5,7 +5,6 @@ ports of their own on loopback. How it fails: an assertion with the container's 
 """
 
 import json
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ from typing import Any
 from testcontainers.core.container import DockerContainer
 
 from deploy.image.contents import NOBODY
+from tests.ports import free_ports
 
 READY_SECONDS = 60.0
 TICK_SECONDS = 0.05
@@ -147,13 +147,3 @@ def ask(url: str, body: object = None) -> tuple[int, Any]:
             return refusal.code, json.load(refusal)
     except (urllib.error.URLError, ConnectionError) as failure:
         return 0, str(failure)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nothing listens now, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -21,6 +21,7 @@ from noctaya.kube.resources import (
 )
 from noctaya.local.controllers.expiry import EventExpiry
 from tests.local.agent.cluster import LocalCluster, container, is_ready, local_cluster, phase_is, until
+from tests.ports import free_port
 
 WAIT = "import signal; signal.sigwait({15})"
 SERVE = """
@@ -157,12 +158,6 @@ async def test_a_pod_waits_for_its_claim(cluster: LocalCluster) -> None:
     await cluster.create(PVCS, {"metadata": {"name": "later"}, "spec": CLAIM})
 
     await cluster.until(PODS, "waits", is_ready)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def node_port(port: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from noctaya.kube.resources import LEASES
-from tests.workers.process.test_worker import free_port
+from tests.ports import free_port
 from tests.workers.reconcile.cluster import SYSTEM, Cluster, running, until
 
 START_SECONDS = 30.0

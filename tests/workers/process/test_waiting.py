@@ -13,8 +13,9 @@ from noctaya.workers import announcer
 from noctaya.workers.founding import ShardMapMismatch
 from noctaya.workers.main import serve
 from noctaya.workers.settings import AdminSettings, PodSettings
+from tests.ports import free_port
 from tests.workers.clients import until as eventually
-from tests.workers.process.test_worker import Admin, free_port, settings, worker
+from tests.workers.process.test_worker import Admin, settings, worker
 from tests.workers.reconcile.cluster import SYSTEM, running, until
 
 ELSEWHERE = "elsewhere"

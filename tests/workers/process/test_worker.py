@@ -40,16 +40,10 @@ from noctaya.workers.settings import (
     WorkerSettings,
 )
 from noctaya.workers.worker import Worker
+from tests.ports import free_port
 from tests.workers.clients import gateway, keda
 from tests.workers.clients import until as eventually
 from tests.workers.reconcile.cluster import SYSTEM, Cluster, running, until
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def settings(tmp_path: Path, **changes: Any) -> WorkerSettings:
