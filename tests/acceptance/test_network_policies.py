@@ -47,9 +47,11 @@ async def test_the_policies_are_accepted_and_the_fleet_works_beneath_them(
         assert cluster.kubectl("logs", "client", namespace=namespace).startswith("200")
         for worker in await fleet.until_pods("worker"):
             await fleet.until_metric(worker, "noctaya_scaler_gateway_members", SIZE["gateway"], MINUTE)
-        streams = await fleet.metric(worker, "noctaya_gateway_scaler_streams")
-        assert streams is not None
-        assert streams >= 1
+
+        async def has_streams() -> bool:  # KEDA asks through any one worker
+            return await fleet.total("worker", "noctaya_gateway_scaler_streams") >= 1
+
+        await until(has_streams, MINUTE, "KEDA's streams are up")
     finally:
         for found in policies:
             await api.delete("networkpolicies", found["metadata"]["name"], NAMESPACE)

@@ -30,6 +30,8 @@ class ApiRecord:
     members: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Pod → (holder, state)."""
     leader: str = ""
+    fleet: str = ""
+    """The map's uid; empty: there is no map."""
     desired: tuple[str, ...] = ()
     maps_written: int = 0
     """By leaders."""
@@ -95,11 +97,11 @@ class ApiRecord:
         self.hands = max(self.hands - 1, 0)
         self.maps_written += not by_hand and not is_gone
         self.desired = () if is_gone else _desired(data)
+        uid = change.object["metadata"]["uid"]
+        self.fleet = "" if is_gone else uid
         self.notes.write(
-            MapWritten(
-                at=self.notes.now, fleet=change.object["metadata"]["uid"], data=data, by_hand=by_hand, is_gone=is_gone
-            )
-        )  # fmt: skip
+            MapWritten(at=self.notes.now, fleet=uid, data=data, by_hand=by_hand, is_gone=is_gone)
+        )
 
 
 def _desired(data: dict[str, str]) -> tuple[str, ...]:

@@ -106,11 +106,13 @@ async def corrupt_map(stage: Stage) -> None:
 async def delete_all(stage: Stage) -> None:
     """Every Lease and the map, while the workers run."""
     fleet = stage.fleet
+    former = fleet.record.fleet
     for lease in (await fleet.client.list(LEASES, SYSTEM)).items:
         with contextlib.suppress(NotFound):
             await fleet.client.delete(LEASES, SYSTEM, lease["metadata"]["name"])
     await fleet.client.delete(CONFIGMAPS, SYSTEM, SHARDMAP)
     fleet.struck()
+    await fleet.until(lambda: fleet.record.fleet not in ("", former), 60.0, "the fleet is founded anew")
 
 
 # -- gateways and peers ------------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class Fleet:
         """What keeps the fleet from being whole; empty when nothing does."""
         for pod in self.workers.values():
             if not pod.is_running:
-                return f"{pod.name} does not run"
+                return f"{pod.name} does not run: {pod.last_words()}"
             if self.record.members.get(pod.name, ("", ""))[0] in ("", pod.former):
                 return f"{pod.name} is no member again yet"
         names = set(self.workers)
@@ -162,6 +162,8 @@ class Fleet:
         for gateway in self.gateways:
             if gateway.is_running and not names <= gateway.linked:
                 return f"{gateway.name} is linked with {sorted(gateway.linked)} only"
+            if gateway.is_running and gateway.fleet != self.record.fleet:
+                return f"{gateway.name} holds config of another fleet than the map's"
         if missing := self.record.is_whole(names):
             return missing
         self.tail.catch_up()

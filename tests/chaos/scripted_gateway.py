@@ -67,6 +67,7 @@ class ScriptedGateway:
         self._rng = rng
         self._links: Links | None = None
         self._demand: DemandLedger | None = None
+        self._state: GatewayState | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -78,6 +79,11 @@ class ScriptedGateway:
     def linked(self) -> set[str]:
         """Workers to which the link is up."""
         return set(self._links.linked().values()) if self._links is not None else set()
+
+    @property
+    def fleet(self) -> str:
+        """Whose config it holds; empty: nobody's yet."""
+        return self._state.routes.fleet if self._state is not None else ""
 
     async def meet(self, pod: str, address: str, control_port: int) -> None:
         """A worker that will be told as `address` may be dialled."""
@@ -103,7 +109,7 @@ class ScriptedGateway:
         clock = asyncio.get_running_loop().time
         pod = PodSettings(namespace=SYSTEM, name=self.name)
         settings = GatewaySettings(link=LinkSettings(workers=(CONTACT,)), pod=pod)
-        state = _NotedState(settings, clock)
+        self._state = state = _NotedState(settings, clock)
         self._demand = DemandLedger(settings.hold.lease_linger_seconds, clock)
         self._links = Links(settings.link, pod, state, self._demand, Metrics(clock), clock, self._open)
         boot = f"{self.name}-{self.boots}"
@@ -125,7 +131,7 @@ class ScriptedGateway:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._demand is not None:
             self._demand.close()
-        self._task = self._links = self._demand = None
+        self._task = self._links = self._demand = self._state = None
         if is_reported:
             await self.tell_end()
 

@@ -24,6 +24,7 @@ from tests.faults import ProxiedClient
 from tests.ports import free_port
 from tests.workers.reconcile.cluster import SYSTEM
 
+LAST_LINES = 3
 LABELS = {"app.kubernetes.io/name": "noctaya", "app.kubernetes.io/component": "worker"}
 
 
@@ -97,7 +98,7 @@ class WorkerPod:
         self.number += 1
         await self._tell_status({"running": {"startedAt": format_time(datetime.now(UTC))}})
         kubeconfig = self.way.kubeconfig(self.folder / f"{self.name}.kubeconfig")
-        with (self.folder / f"{self.name}-{self.number}.log").open("wb") as log:
+        with self._log.open("wb") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "noctaya", "worker", env=self._environment(kubeconfig), stderr=log, stdout=log
             )  # fmt: skip
@@ -134,6 +135,14 @@ class WorkerPod:
         self._note("exit", code)
         return code
 
+    def last_words(self) -> str:
+        """How its last process ended, and what it wrote last."""
+        if self.process is None:
+            return "it was not started"
+        log = self._log
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return f"exit code {self.process.returncode}; " + " / ".join(lines[-LAST_LINES:])
+
     async def tell_end(self) -> None:
         """The kubelet's word that the container has ended."""
         await self._tell_status({"terminated": {"exitCode": 137, "containerID": self._container}})
@@ -155,6 +164,10 @@ class WorkerPod:
         await self.peers.close()
 
     # -- how ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / f"{self.name}-{self.number}.log"
 
     @property
     def _container(self) -> str:

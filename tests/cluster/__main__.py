@@ -14,9 +14,9 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.cluster import Cluster, default_directory
 from tests.cluster.delivery import deliver
 from tests.cluster.errors import NotRunning
-from tests.cluster.halves import run_tests
 from tests.cluster.progress import Progress
 from tests.cluster.requirements import DEBIAN_PACKAGES
+from tests.cluster.side_by_side import run_tests
 from tests.cluster.state import Directory, State
 
 ENGINE_PACKAGE = "docker.io"
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     image.add_argument("--output", type=Path, default=Path("dist"), help="folder (default: %(default)s)")
     image.add_argument("--tag", default=__version__, help="the image's tag (default: %(default)s)")
     image.set_defaults(action=_image)
-    test = actions.add_parser("test", help="run the tests that need it, in two sessions side by side")
+    test = actions.add_parser("test", help="run the tests that need it, in three sessions side by side")
     test.add_argument("further", nargs=argparse.REMAINDER, help="arguments for pytest, after --")
     test.set_defaults(action=_test)
     packages = actions.add_parser(

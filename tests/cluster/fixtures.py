@@ -20,10 +20,10 @@ from tests.cluster.binaries import Binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import RequirementsMissing
 from tests.cluster.footprint import Footprint
-from tests.cluster.halves import COUNTED_OUTSIDE
 from tests.cluster.isolation import NODE_ADDRESS
 from tests.cluster.progress import Progress
 from tests.cluster.requirements import missing_for_node, need
+from tests.cluster.side_by_side import COUNTED_OUTSIDE
 from tests.cluster.state import Mode
 
 MARKERS = (

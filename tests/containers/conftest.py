@@ -13,8 +13,8 @@ from testcontainers.core.docker_client import DockerClient
 
 from tests.cluster.archive import Archive
 from tests.cluster.footprint import Footprint
-from tests.cluster.halves import COUNTED_OUTSIDE
 from tests.cluster.product_image import ROOT, product_image
+from tests.cluster.side_by_side import COUNTED_OUTSIDE
 from tests.containers import engine, roles
 from tests.containers.roles import Role
 

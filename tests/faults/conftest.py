@@ -27,9 +27,14 @@ async def direct(api_server: Server) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def namespace(direct: Client) -> str:
+async def namespace(direct: Client, api_server: Server) -> str:
+    """With everything in it that a real cluster's controllers put there, so that watches show the test's own objects alone."""
     name = f"faults-{uuid4().hex[:8]}"
     await direct.create(NAMESPACES, None, {"metadata": {"name": name, "labels": OURS}})
+    if api_server.is_real:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (await direct.list(CONFIGMAPS, name)).items:  # noqa: ASYNC110 - a look
+                await asyncio.sleep(TICK_SECONDS)
     return name
 
 
