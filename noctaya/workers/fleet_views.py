@@ -47,7 +47,7 @@ def fleet_view(cores: Cores, now: float) -> View:
     """Who is in the fleet, who leads, which map is in force, and what moves."""
     planner = cores.planner
     moves = moving(cores)
-    unowned = sum(1 for shard in range(SHARD_COUNT) if not planner.fleet.shard(shard).holder)
+    owned = len(planner.fleet.actual())
     members = members_view(cores, now)
     open_ = [member["shards_owned"] for member in members if member["role"] == Role.OPEN.value]
     return {
@@ -57,8 +57,8 @@ def fleet_view(cores: Cores, now: float) -> View:
         "map": map_view(cores),
         "shards": {
             "total": SHARD_COUNT,
-            "owned": SHARD_COUNT - unowned,
-            "unowned": unowned,
+            "owned": owned,
+            "unowned": SHARD_COUNT - owned,
             "moving": len(moves),
         },
         "imbalance": max(open_) - min(open_) if open_ else None,

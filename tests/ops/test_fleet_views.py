@@ -57,9 +57,12 @@ def test_a_fenced_worker_owns_nothing_and_says_why_it_was_fenced(fleet: Fleet) -
     fleet.world.crash("w1")
     fleet.world.until(lambda: bool(fleet.world.fenced))
     fleet.follow()
-    (fenced,) = [found for found in fleet_view(fleet.cores, fleet.now)["members"] if found["pod"] == "w1"]
+    shown = fleet_view(fleet.cores, fleet.now)
+    (fenced,) = [found for found in shown["members"] if found["pod"] == "w1"]
     assert (fenced["state"], fenced["incarnation"], fenced["shards_owned"]) == ("Fenced", None, 0)
     assert fenced["reason"].startswith("fenced by w0")
+    assert shown["shards"]["unowned"] > 0, "what its records still name is nobody's, as the alert counts it"
+    assert sum(member["shards_owned"] for member in shown["members"]) == shown["shards"]["owned"]
 
 
 def test_wishes_are_shown_beside_what_the_leader_made_of_them(fleet: Fleet) -> None:
