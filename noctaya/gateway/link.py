@@ -7,6 +7,7 @@ cancelled: grpc.aio never collects an abandoned one (grpc/grpc#43462).
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,15 +31,18 @@ class Outbox:
     """What waits to be written on one link, in order of recency: what is put again moves to the end.
 
     The order matters: a report that was built before a wake must not be written after it, since what it leaves out counts
-    as zero.
+    as zero. Nor may it outrank one that goes over another link: both get their place in the sequence here, when they are put.
     """
 
+    next_sequence: Callable[[], int]
+    """Rises with every call, over all links of this gateway."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     says_bye: bool = False
     _entries: "dict[object, control.GatewayMessage]" = field(default_factory=dict)
 
     def put_wake(self, wake: "control.Wake", key: str) -> None:
         """A wake; a newer one of the same service replaces it."""
+        wake.sequence = self.next_sequence()
         self._put(("wake", key), control.GatewayMessage(wake=wake))
 
     def put_answer(self, shard: int, message: "control.GatewayMessage") -> None:
@@ -47,7 +51,8 @@ class Outbox:
 
     def put_report(self, services: "list[control.ServiceDemand]") -> None:
         """The demand of now; it replaces one that was not written yet."""
-        self._put("report", control.GatewayMessage(demand=control.DemandReport(services=services)))
+        report = control.DemandReport(services=services, sequence=self.next_sequence())
+        self._put("report", control.GatewayMessage(demand=report))
 
     def put_bye(self) -> None:
         """The last word: after everything else."""
@@ -89,7 +94,7 @@ class Link:
     ) -> None:
         self.address, self._settings, self._listener = address, settings, listener
         self._open_channel = open_channel
-        self.outbox = Outbox()
+        self.outbox = Outbox(listener.next_sequence)
         self.was_welcomed = False
 
     async def run(self) -> None:
@@ -159,10 +164,6 @@ class Link:
             await outbox.changed.wait()
             outbox.changed.clear()
             while (message := outbox.take()) is not None:
-                if message.HasField("wake"):
-                    message.wake.sequence = self._listener.next_sequence()
-                elif message.HasField("demand"):
-                    message.demand.sequence = self._listener.next_sequence()
                 await self._put(call, message)
                 if message.HasField("demand"):
                     self._listener.reported()

@@ -1,6 +1,6 @@
 """Whom to dial and whom to wake: the decisions of the control link. Pure; virtual time.
 
-Invariants: a worker that is listed is dialled, and so are the first contacts while no listed worker is linked; two links to
+Invariants: a worker that any linked worker lists is dialled (one that is cut from the API server lists who was there), and so are the first contacts while no listed worker is linked; two links to
 one worker do not last; a wake goes to the owner of its shard (the worker that sent the shard's newest epoch), at once to all
 when nobody owns it or the last link to the owner ends, and to all others when the owner has not confirmed it in time. A wake is
 kept until an owner confirms it or nobody wants it any more, and every worker that links meanwhile gets it.
@@ -32,8 +32,10 @@ class LinkCore:
 
     contacts: tuple[str, ...]
     wake_ack_seconds: float
+    _lists: dict[str, dict[str, str]] = field(default_factory=dict)
+    """address of a linked worker → whom it lists."""
     _listed: dict[str, str] = field(default_factory=dict)
-    """address → worker's name."""
+    """address → worker's name: all lists together, or the last that there were."""
     _linked: dict[str, str] = field(default_factory=dict)
     """address → worker's name, as its Welcome said."""
     _owners: dict[int, tuple[int, str]] = field(default_factory=dict)
@@ -43,10 +45,17 @@ class LinkCore:
 
     # Workers
 
-    def listed(self, workers: dict[str, str]) -> None:
-        """A worker sent the list of all (address → name). An empty list says nothing."""
+    def listed(self, address: str, workers: dict[str, str]) -> None:
+        """The worker at `address` sent the list of all (address → name). An empty list says nothing."""
         if workers:
-            self._listed = workers
+            self._lists[address] = workers
+            self._unite()
+
+    def _unite(self) -> None:
+        if self._lists:
+            self._listed = {
+                address: name for workers in self._lists.values() for address, name in workers.items()
+            }
 
     def welcomed(self, address: str, worker: str) -> list[SendWake]:
         """A link is up."""
@@ -58,6 +67,8 @@ class LinkCore:
     def closed(self, address: str) -> list[SendWake]:
         """A link ended, or never came up. Whoever waits for a word on it asks on another link to the owner, or asks all."""
         self._linked.pop(address, None)
+        self._lists.pop(address, None)
+        self._unite()
         actions: list[SendWake] = []
         for key, wake in self._wakes.items():
             if address not in wake.told:

@@ -200,7 +200,7 @@ class Links:
         )
 
     def next_sequence(self) -> int:
-        """Rises with every report and wake that is written, on whichever link."""
+        """Rises with every report and wake that is put into an outbox, of whichever link."""
         self._sequence += 1
         return self._sequence
 
@@ -242,7 +242,7 @@ class Links:
                 self._state.mark_wake_confirmed(key)
             self._send(wakes)
         elif kind == "workers":
-            self._core.listed({worker.address: worker.name for worker in message.workers.workers})
+            self._core.listed(address, {worker.address: worker.name for worker in message.workers.workers})
             self._peers_changed.set()
         elif kind == "welcome":
             self._state.welcome(message.welcome)

@@ -16,6 +16,7 @@ from noctaya.kube.versions import is_older
 from noctaya.leader.errors import ShardMapForeign, ShardMapInvalid
 from noctaya.leader.planner_events import MapSeen
 from noctaya.leader.shard_map import ShardMap
+from noctaya.leader.tenure import HIGHEST_LEAP
 
 MAX_JUMP = 2**32
 """A generation that is further above the one in force was not counted there."""
@@ -123,4 +124,8 @@ class MapKeeping:
             )
         if found.generation - force.generation > MAX_JUMP:
             return ShardMapInvalid(f"generation {found.generation} is absurdly far above {force.generation}")
+        if found.leader_epoch - force.leader_epoch > HIGHEST_LEAP:
+            return ShardMapInvalid(
+                f"leader epoch {found.leader_epoch} is absurdly far above {force.leader_epoch}"
+            )
         return None

@@ -111,6 +111,8 @@ class Membership:
         """The newest version of our Lease that the watch has shown."""
         self._said: MemberState | None = None
         self._saying = self.state
+        self._is_failing = False
+        """Whether the last write was not accepted: the next one waits for its time."""
 
     @property
     def identity(self) -> Identity:
@@ -169,6 +171,8 @@ class Membership:
                 return list(self._tenure.on(Leaving(), now))
             case Watched(lease) if lease is not None:
                 self._echo(lease)
+        if isinstance(event, Accepted | Refused | Unreachable):
+            self._is_failing = not isinstance(event, Accepted)
         if isinstance(event, Accepted) and event.lease.holder == str(self.identity):
             self._note_send(event)
         asked = self._after(self._tenure.on(event, now), now)
@@ -195,6 +199,7 @@ class Membership:
         self._sends.clear()
         self._view_sent = float("-inf")
         self._said = None
+        self._is_failing = False
         self.state = MemberState.JOINING
         return [ended, Began(self.identity), *self._move_on(now)]
 
@@ -217,8 +222,9 @@ class Membership:
         return self._after(self._tenure.on(Tick(), now), now)
 
     def _hurry(self, now: float) -> None:
-        """A state that others do not know yet is told at once, not with the next renewal."""
-        if self._said is not None and self._said is not self.state and not self._tenure.is_busy:
+        """A state that others do not know yet is told at once, not with the next renewal; but never in a hot loop."""
+        is_untold = self._said is not None and self._said is not self.state
+        if is_untold and not self._tenure.is_busy and not self._is_failing:
             self._tenure.next_at = min(self._tenure.next_at, now)
 
     def _note_send(self, accepted: Accepted) -> None:

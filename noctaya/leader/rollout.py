@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from noctaya.kube.objects import ContainerStateTerminated, Deployment, Pod, condition
-from noctaya.leader.planner_events import ContainerEnded, MemberView, PodSeen, RolloutSeen
+from noctaya.leader.planner_events import ContainerEnded, MemberView, PodSeen
 
 UNKNOWN_END = "ContainerStatusUnknown"
 """The kubelet's reason when it lost sight of a container: made up so that the pod can go on, seen by nobody."""
 
 
-def rollout_of(deployment: Deployment, newest: str = "") -> RolloutSeen:
-    """Whether `deployment` is on its way from one template to another; `newest` as `newest_version` says.
+def is_rolling_out(deployment: Deployment) -> bool:
+    """Whether `deployment` is on its way from one template to another.
 
     One that stands still (paused, or given up by its controller) is none: no next step is near that levelling should wait for.
     """
@@ -28,7 +28,7 @@ def rollout_of(deployment: Deployment, newest: str = "") -> RolloutSeen:
     has_old_pods = status.replicas > status.updated_replicas
     progressing = condition(status.conditions, "Progressing")
     has_stalled = deployment.spec.paused or (progressing is not None and progressing.status == "False")
-    return RolloutSeen(has_old_pods and not has_stalled, newest)
+    return has_old_pods and not has_stalled
 
 
 def newest_version(members: Iterable[MemberView]) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from noctaya.api.names import HASH_NAME, SHARD_COUNT
 from noctaya.leader.errors import ShardMapForeign, ShardMapInvalid
-from noctaya.leader.tenure import HIGHEST_CLAIM
+from noctaya.leader.tenure import HIGHEST_CLAIM, HIGHEST_LEAP
 
 MAX_BYTES: Final = 256 * 1024
 """Of all keys and values together. 128 of the longest names take 34 KiB; the API server itself stops at 1 MiB."""
@@ -108,7 +108,7 @@ def read_map(data: dict[str, str]) -> ShardMap:
         raise ShardMapInvalid(f"reason is longer than {MAX_REASON} characters")
     return ShardMap(
         generation=_number(data, "generation", MAX_GENERATION),
-        leader_epoch=_number(data, "leaderEpoch", HIGHEST_CLAIM),
+        leader_epoch=_number(data, "leaderEpoch", HIGHEST_CLAIM + HIGHEST_LEAP),
         desired=_desired(data.get("desired", "{}")),
         draining=_pods(data, "draining"),
         cordoned=_pods(data, "cordoned"),

@@ -28,7 +28,15 @@ from noctaya.leader.errors import TenureRefused
 HIGHEST_EPOCH = 2**31 - 1
 """`leaseTransitions` is an int32."""
 HIGHEST_CLAIM = HIGHEST_EPOCH // 2
-"""An epoch that somebody claims to have seen is believed up to here, so that garbage cannot use the numbers up."""
+"""An epoch that somebody claims to have seen is believed up to here, so that garbage cannot use the numbers up. What a Lease
+says of itself, and what its holder says by it, is a fact, and may be above."""
+HIGHEST_LEAP = 2**20
+"""Nor is a claim believed that is further above what is known: no shard changes its holder so often unnoticed."""
+
+
+def is_believable(claim: int, known: int) -> bool:
+    """Whether an epoch that somebody `claim`s to have seen may be one, `known` being the highest that we know of."""
+    return claim <= min(known + HIGHEST_LEAP, HIGHEST_CLAIM)
 
 
 class Standing(Enum):

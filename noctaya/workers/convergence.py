@@ -17,7 +17,7 @@ from noctaya.kube import Resource, Store
 from noctaya.kube.errors import Forbidden, KindNotServed, KubeError
 from noctaya.kube.objects import Object, condition
 from noctaya.kube.resources import DEPLOYMENTS, PVCS, SCALEDOBJECTS, SERVICES
-from noctaya.leader.tenure import HIGHEST_CLAIM
+from noctaya.leader.tenure import is_believable
 from noctaya.workers.apply import Applier, Permit
 from noctaya.workers.audit import OFF, Audit
 from noctaya.workers.autoscaling import Autoscaling, Verdict, is_stuck, is_waiting_worthwhile, verdict
@@ -122,7 +122,7 @@ class Convergence:
         permit(f"reconcile {service.key}")
         service = self._writer.newest(service)
         epoch = self._ownership.epoch(shard)
-        if epoch < service.status.shard_epoch <= HIGHEST_CLAIM:
+        if service.status.shard_epoch > epoch and is_believable(service.status.shard_epoch, epoch):
             raise StaleEpoch(service.key, service.status.shard_epoch, epoch)
         run = _Run()
         try:

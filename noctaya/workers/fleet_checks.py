@@ -184,8 +184,8 @@ def _one_shard(cores: Cores, shard: int, now: float) -> Iterator[tuple[str, str]
     desired = map_.owner(shard) if map_ is not None else None
     if record.epoch > HIGHEST_CLAIM:
         yield (
-            f"its record has epoch {record.epoch}, above all that are believed",
-            f"somebody wrote it by hand: delete the Lease (the first is {shard_lease(shard)}); its owner makes it anew",
+            f"its record has epoch {record.epoch}, above all claims that are believed",
+            f"somebody wrote it by hand (the first is {shard_lease(shard)}); leave it: it works, and epochs only rise",
         )
     if not _has_settled(cores, now):
         return

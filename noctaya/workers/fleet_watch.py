@@ -26,7 +26,7 @@ from noctaya.leader.lease_names import (
     shard_of_lease,
 )
 from noctaya.leader.lease_views import lease_view, map_seen, member_view, shard_view
-from noctaya.leader.rollout import newest_version, pod_events, rollout_of
+from noctaya.leader.rollout import is_rolling_out, newest_version, pod_events
 from noctaya.leader.tenure import Watched
 from noctaya.workers import shard_events as owns
 
@@ -136,7 +136,8 @@ class FleetWatch:
         elif (member := member_view(lease)) is not None:
             self._to.plan(leads.MemberSeen(member))
             self._to.own(_member_seen(member))
-            if change.old is None or change.old.spec.holder_identity != lease.spec.holder_identity:
+            is_new = change.old is None or change.old.spec.holder_identity != lease.spec.holder_identity
+            if is_new and self.deployments.items():  # without a Deployment the planner goes by the members
                 self._tell_rollout()
         elif (shard := shard_view(lease)) is not None:
             self._to.plan(leads.ShardSeen(shard))
@@ -174,9 +175,8 @@ class FleetWatch:
             self._to.plan(event)
 
     def _tell_rollout(self) -> None:
-        newest = newest_version(self._members())
-        for deployment in self.deployments.items():
-            self._to.plan(rollout_of(deployment, newest))
+        is_running = any(is_rolling_out(deployment) for deployment in self.deployments.items())
+        self._to.plan(leads.RolloutSeen(is_running, newest_version(self._members())))
 
 
 def _member_seen(view: leads.MemberView) -> owns.MemberSeen:

@@ -87,6 +87,7 @@ class Ownership:
         self._acting = acting
         self._clock = clock
         self._group: asyncio.TaskGroup | None = None
+        self._is_over = False
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
@@ -129,13 +130,16 @@ class Ownership:
         self.hear(owns.StateSeen(state))
 
     async def run(self) -> None:
-        """Carry on until cancelled. Nothing may be told before this has begun."""
+        """Carry on until cancelled. Nothing may be told before this has begun; what is told after it moves nothing any more."""
         async with asyncio.TaskGroup() as self._group:
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
-                state = self.core.state
-                if state.restless or state.drains_since is not None:
-                    self.hear(owns.Tick())
+            try:
+                while True:
+                    await asyncio.sleep(TICK_SECONDS)
+                    state = self.core.state
+                    if state.restless or state.drains_since is not None:
+                        self.hear(owns.Tick())
+            finally:
+                self._group, self._is_over = None, True
 
     def _standing(self, now: float) -> Standing:
         """Of the incarnation that the core knows; one that has ended a moment ago has none."""
@@ -164,10 +168,12 @@ class Ownership:
                 self._start(self._peers.tell(_receiver(action), note_of(action)))
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> None:
-        if self._group is None:
-            work.close()
+        if self._group is not None:
+            self._group.create_task(work)
+            return
+        work.close()
+        if not self._is_over:
             raise RuntimeError("ownership was told something before it ran")
-        self._group.create_task(work)
 
     async def _write(self, cas: owns.CasShard) -> None:
         record = shard_record(self._leases.namespace, cas.shard, cas.holder, cas.epoch, cas.version)

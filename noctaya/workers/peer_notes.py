@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 
 from noctaya.api.names import SHARD_COUNT, shard_of
 from noctaya.errors import NoctayaError
-from noctaya.leader.tenure import HIGHEST_CLAIM
+from noctaya.leader.tenure import HIGHEST_CLAIM, HIGHEST_EPOCH
 from noctaya.wire import peer
 from noctaya.workers import shard_events as owns
 from noctaya.workers.objects import service_key, split_key
@@ -109,12 +109,12 @@ def read(note: peer.Note) -> Heard:
             owned = note.owned
             holder = _text("holder", owned.holder, MAX_INCARNATION)
             version = _text("version", owned.version, MAX_VERSION)
-            return owns.Told(_shard(owned.shard), holder, epoch_of(owned.epoch), version)
+            return owns.Told(_shard(owned.shard), holder, _held(owned.epoch), version)
         case "resign":
             asked = note.resign
-            return owns.ResignAsked(sender, _shard(asked.shard), note.receiver, epoch_of(asked.epoch))
+            return owns.ResignAsked(sender, _shard(asked.shard), note.receiver, _held(asked.epoch))
         case "resigned":
-            return owns.Resigned(_shard(note.resigned.shard), sender, epoch_of(note.resigned.epoch))
+            return owns.Resigned(_shard(note.resigned.shard), sender, _held(note.resigned.epoch))
         case "ask_epoch":
             return owns.EpochAsked(sender, _shard(note.ask_epoch.shard))
         case "epoch":
@@ -129,9 +129,18 @@ def read(note: peer.Note) -> Heard:
 
 
 def epoch_of(epoch: int) -> int:
-    """`epoch` where it is believable. Raises PeerRefused."""
-    if epoch > HIGHEST_CLAIM:
-        raise PeerRefused(f"epoch {epoch} is above {HIGHEST_CLAIM}: no fleet gets there")
+    """An epoch that somebody claims to know, where it is believable. Raises PeerRefused."""
+    return _bounded(epoch, HIGHEST_CLAIM)
+
+
+def _held(epoch: int) -> int:
+    """An epoch under which a record was written. Raises PeerRefused for none that a Lease can have."""
+    return _bounded(epoch, HIGHEST_EPOCH)
+
+
+def _bounded(epoch: int, highest: int) -> int:
+    if epoch > highest:
+        raise PeerRefused(f"epoch {epoch} is above {highest}: no fleet gets there")
     return epoch
 
 
@@ -172,7 +181,7 @@ def _state(memory: ShardMemory) -> peer.ShardState:
 
 
 def _memory(state: peer.ShardState) -> ShardMemory:
-    shard, epoch = _shard(state.shard), epoch_of(state.epoch)
+    shard, epoch = _shard(state.shard), _held(state.epoch)
     if len(state.services) > MAX_SERVICES:
         raise PeerRefused(f"{len(state.services)} services are more than {MAX_SERVICES}")
     return ShardMemory(shard, epoch, tuple(_service(shard, service) for service in state.services))

@@ -33,18 +33,18 @@ class Push:
 
 
 class Bucket:
-    """`per_second` tokens, at most `burst` at once."""
+    """`per_second` tokens, at most `burst` at once; never less than one, or there would be none ever."""
 
     def __init__(self, per_second: float, burst: float) -> None:
         self._per_second = per_second
-        self._burst = burst
-        self._tokens = burst
+        self._burst = max(burst, 1.0)
+        self._tokens = self._burst
         self._at = 0.0
 
     def limit(self, per_second: float, now: float) -> None:
         """Another rate from now on."""
         self._refill(now)
-        self._per_second = self._burst = per_second
+        self._per_second, self._burst = per_second, max(per_second, 1.0)
         self._tokens = min(self._tokens, self._burst)
 
     def take(self, now: float) -> bool:
@@ -63,6 +63,16 @@ class Bucket:
     def _refill(self, now: float) -> None:
         self._tokens = min(self._burst, self._tokens + max(now - self._at, 0.0) * self._per_second)
         self._at = now
+
+
+@dataclass(slots=True)
+class _Pending:
+    """The valid entries of one key in `_due`."""
+
+    serial: int
+    left: int
+    is_refresh: bool
+    """Planned for a service that had replicas."""
 
 
 class Pushes:
@@ -89,8 +99,8 @@ class Pushes:
         self._pushed_at: dict[str, float] = {}
         self._due: list[tuple[float, int, str]] = []
         self._serial = 0
-        self._pending: dict[str, tuple[int, int]] = {}
-        """Per key the serial of its valid entries in `_due` and how many are left: a new edge makes the older ones void."""
+        self._pending: dict[str, _Pending] = {}
+        """A new edge makes older entries of its key void."""
 
     def share(self, workers: int, now: float) -> None:
         """So many workers push: `per_second` is for all of them together."""
@@ -104,7 +114,7 @@ class Pushes:
             return []
         self._active.add(key)
         if self._is_served(key):
-            self._schedule(key, [now])
+            self._schedule(key, [now], is_refresh=True)
             return self.tick(now)
         return self._push(key, (stream,), Cause.OPENED, now)
 
@@ -122,10 +132,13 @@ class Pushes:
         last = self._pushed_at.get(key, float("-inf"))
         if self._is_served(key):
             if key not in self._pending:
-                self._schedule(key, [max(now, last + self._refresh_every)])
+                self._schedule(key, [max(now, last + self._refresh_every)], is_refresh=True)
             return self.tick(now)
         if now - last < self._edge_gap:
-            if key not in self._pending:
+            pending = self._pending.get(key)
+            if (
+                pending is None or pending.is_refresh
+            ):  # one that was planned while it had replicas comes too late
                 self._schedule(
                     key, [last + self._edge_gap, *(last + after for after in self._reassert_after)]
                 )
@@ -182,22 +195,22 @@ class Pushes:
         return [Push(key, streams, cause)]
 
     def _is_due(self, key: str, serial: int, at: float) -> bool:
-        if key not in self._active or self._pending.get(key, (0, 0))[0] != serial:
+        pending = self._pending.get(key)
+        if key not in self._active or pending is None or pending.serial != serial:
             return False
         # Once it is served, a re-assertion within `refresh_every` would repeat what has worked.
         last = self._pushed_at.get(key, float("-inf"))
         return not self._is_served(key) or at - last >= self._refresh_every - 1e-6
 
     def _count_down(self, key: str, serial: int) -> None:
-        valid, left = self._pending.get(key, (0, 0))
-        if valid == serial:
-            if left > 1:
-                self._pending[key] = (serial, left - 1)
-            else:
+        pending = self._pending.get(key)
+        if pending is not None and pending.serial == serial:
+            pending.left -= 1
+            if not pending.left:
                 del self._pending[key]
 
-    def _schedule(self, key: str, times: list[float]) -> None:
+    def _schedule(self, key: str, times: list[float], *, is_refresh: bool = False) -> None:
         self._serial += 1
-        self._pending[key] = (self._serial, len(times))
+        self._pending[key] = _Pending(self._serial, len(times), is_refresh)
         for at in times:
             heapq.heappush(self._due, (at, self._serial, key))

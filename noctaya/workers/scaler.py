@@ -162,7 +162,7 @@ class ExternalScaler(externalscaler_grpc.ExternalScalerServicer):
         self._streams[number] = stream
         try:
             now = self._clock()
-            is_active = seen_of(self._demand(key, now)) > 0 and self._is_known(key) is True
+            is_active = seen_of(self._demand(key, now)) > 0 and self._is_known(key) is not False
             self.push(self.pushes.opened(number, key, is_active=is_active, now=now))
             await self._send(stream, context)
         finally:

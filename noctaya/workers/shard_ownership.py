@@ -23,7 +23,7 @@ from collections.abc import Callable
 from noctaya.api.names import SHARD_COUNT
 from noctaya.kube.versions import is_newer
 from noctaya.leader.member_record import MemberState
-from noctaya.leader.tenure import HIGHEST_CLAIM, Standing
+from noctaya.leader.tenure import HIGHEST_CLAIM, Standing, is_believable
 from noctaya.workers.permission import Permission
 from noctaya.workers.shard_events import (
     Action,
@@ -265,7 +265,8 @@ class ShardOwnership(ShardSteps):
             self._look(shard, now, standing)
 
     def _higher(self, shard: Shard, epoch: int, now: float, standing: Standing) -> None:
-        if epoch > HIGHEST_CLAIM:
+        if not is_believable(epoch, self._known_epoch(shard)):
+            shard.floor = max(shard.floor, 1)  # so much is true: it has been owned
             return
         shard.floor = max(shard.floor, epoch)
         if shard.phase is Phase.ACTIVE and epoch > shard.epoch:

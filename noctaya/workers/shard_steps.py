@@ -99,7 +99,7 @@ class ShardSteps:
             if self._is_new_to_us(shard):
                 self._activate(shard, now, standing, "the record names us")
             else:
-                self._enter(shard, Phase.UNSURE, now, "the record names us under an epoch that we gave up")
+                self._enter(shard, Phase.UNSURE, now, "the record names us under an epoch that is over")
                 self._look_unsure(shard, now, standing)
             return
         is_wanted = self._desired(shard) == self.state.pod and self.state.state is MemberState.READY
@@ -122,8 +122,9 @@ class ShardSteps:
             self._ask_peers(shard, now)
 
     def _is_new_to_us(self, shard: Shard) -> bool:
-        """A record that names us under an epoch that we gave up may be about to change by a write of ours (F20)."""
-        return shard.recorded > shard.left
+        """A record that names us under an epoch that we gave up may be about to change by a write of ours (F20); and one below an
+        epoch that somebody claims to know (a claim may come while our write is under way) is lifted above it first."""
+        return shard.recorded > shard.left and shard.recorded >= shard.floor
 
     def _may_take(self, shard: Shard, now: float) -> bool:
         if self.state.listed_at is None:

@@ -1,5 +1,7 @@
 """Whom to dial and whom to wake, under virtual time."""
 
+from itertools import count
+
 from noctaya.gateway.link import Outbox
 from noctaya.gateway.link_core import LinkCore, SendWake
 from noctaya.wire import control
@@ -9,9 +11,9 @@ KEY, SHARD = "ai/tiny", 7
 
 def linked(*workers: str) -> LinkCore:
     core = LinkCore(("contact:1",), wake_ack_seconds=0.5)
-    core.listed({f"{worker}:1": worker for worker in workers})
     for worker in workers:
         core.welcomed(f"{worker}:1", worker)
+        core.listed(f"{worker}:1", {f"{other}:1": other for other in workers})
     return core
 
 
@@ -23,12 +25,32 @@ def test_the_first_contacts_are_dialled_until_a_listed_worker_is_linked() -> Non
     core = LinkCore(("contact:1",), 0.5)
     assert core.wanted() == {"contact:1"}
     core.welcomed("contact:1", "w0")
-    core.listed({"w0:1": "w0", "w1:1": "w1"})
+    core.listed("contact:1", {"w0:1": "w0", "w1:1": "w1"})
     assert core.wanted() == {"contact:1", "w0:1", "w1:1"}
     core.welcomed("w0:1", "w0")
     assert core.wanted() == {"w0:1", "w1:1"}
     core.closed("w0:1")
     assert core.wanted() == {"contact:1", "w0:1", "w1:1"}
+
+
+def test_a_list_that_is_behind_hides_no_worker_that_another_one_lists() -> None:
+    """A worker that is cut from the API server goes on listing who was there."""
+    core = linked("w0", "w1")
+    core.listed("w0:1", {"w0:1": "w0", "w1:1": "w1", "w2:1": "w2"})
+    core.listed("w1:1", {"w1:1": "w1"})
+    assert core.wanted() == {"w0:1", "w1:1", "w2:1"}
+    core.listed("w0:1", {"w0:1": "w0"})
+    assert core.wanted() == {"w0:1", "w1:1"}, "who is listed by nobody any more is not dialled"
+
+
+def test_who_was_listed_last_is_dialled_when_nobody_is_left_to_ask() -> None:
+    core = linked("w0", "w1")
+    core.closed("w0:1")
+    core.closed("w1:1")
+    assert core.wanted() == {"contact:1", "w0:1", "w1:1"}
+    core.welcomed("contact:1", "w2")
+    core.listed("contact:1", {"w2:1": "w2"})
+    assert core.wanted() == {"contact:1", "w2:1"}
 
 
 def test_a_wake_goes_to_the_owner_alone() -> None:
@@ -99,7 +121,7 @@ def test_of_two_links_to_the_owner_the_one_that_lasts_is_used() -> None:
     core = LinkCore(("contact:1",), wake_ack_seconds=0.5)
     core.welcomed("contact:1", "w0")
     core.owner_spoke("contact:1", SHARD, 3, 0.0)
-    core.listed({"w0:1": "w0"})
+    core.listed("contact:1", {"w0:1": "w0"})
     assert core.owner_of(SHARD) == "contact:1"
     core.welcomed("w0:1", "w0")
     assert core.owner_of(SHARD) == "w0:1"
@@ -107,7 +129,7 @@ def test_of_two_links_to_the_owner_the_one_that_lasts_is_used() -> None:
 
 def test_a_wake_on_one_of_two_links_to_the_owner_goes_down_the_other_when_the_first_ends() -> None:
     core = LinkCore(("contact:1",), wake_ack_seconds=0.5)
-    core.listed({"w0:1": "w0", "w1:1": "w1"})
+    core.listed("contact:1", {"w0:1": "w0", "w1:1": "w1"})
     for address, worker in {"contact:1": "w0", "w0:1": "w0", "w1:1": "w1"}.items():
         core.welcomed(address, worker)
     core.owner_spoke("contact:1", SHARD, 3, 0.0)
@@ -132,7 +154,7 @@ def test_an_older_epoch_does_not_take_a_shard_back() -> None:
 
 
 def test_what_waits_for_a_slow_worker_is_written_in_order_and_only_the_latest_of_each() -> None:
-    outbox = Outbox()
+    outbox = Outbox(count(1).__next__)
     demand = control.ServiceDemand(namespace="ai", name="tiny", pending=1)
     outbox.put_report([])
     outbox.put_wake(control.Wake(wake_id=1), KEY)
@@ -145,3 +167,14 @@ def test_what_waits_for_a_slow_worker_is_written_in_order_and_only_the_latest_of
         if kinds[-1] == "ack":
             assert message.ack.version == 2
     assert kinds == ["wake", "ack", "demand"], "a report built before a wake is never written after it"
+
+
+def test_what_was_put_into_a_slow_link_first_ranks_below_what_went_down_another_one_since() -> None:
+    sequence = count(1).__next__
+    slow, quick = Outbox(sequence), Outbox(sequence)
+    slow.put_report([])
+    quick.put_wake(control.Wake(wake_id=1), KEY)
+    wake, report = quick.take(), slow.take()
+    assert wake is not None
+    assert report is not None
+    assert report.demand.sequence < wake.wake.sequence, "the worker drops it, and the wake stands"

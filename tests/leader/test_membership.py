@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+import pytest
+
 from noctaya.leader.member_record import MemberState
 from noctaya.leader.membership import (
     VIEW_DEADLINE,
@@ -39,13 +41,13 @@ def nonces() -> Iterator[str]:
     return (f"n{number}" for number in count(1))
 
 
-def joining() -> Membership:
-    return Membership("w0", "aaaaaaaa-1111", TIMING, nonce=nonces().__next__)
+def joining(make: type[Membership] = Membership) -> Membership:
+    return make("w0", "aaaaaaaa-1111", TIMING, nonce=nonces().__next__)
 
 
-def holding(*, at: float = 0.0) -> Membership:
+def holding(*, at: float = 0.0, make: type[Membership] = Membership) -> Membership:
     """READY, valid, its claim seen on the watch."""
-    member = joining()
+    member = joining(make)
     assert member.on(Tick(), at) == [Read()]
     assert member.on(Seen(None), at) == [Write(FIRST, 1, None)]
     member.on(Accepted(at, LeaseView(FIRST, 1, "1")), at)
@@ -166,6 +168,34 @@ def test_a_state_that_changes_while_a_renewal_is_under_way_is_told_right_after_i
     member.on(Accepted(2.5, LeaseView(FIRST, 1, "3")), 2.6)
     assert member.next_at <= 2.6
     assert member.on(Tick(), 2.6) == [Write(FIRST, 1, "3")]
+
+
+def check_that_a_lost_write_waits_before_it_is_repeated(make: type[Membership]) -> None:
+    """An API server that loses every write is asked four times a second, not in a hot loop."""
+    member = holding(make=make)
+    assert _holders(member.on(DrainAsked(), 0.5)) == [FIRST]
+    for now in (1.0, 2.0, 3.0):
+        member.on(Unreachable(), now)
+        member.on(Watched(LeaseView(FIRST, 1, "2")), now)
+        assert member.on(Tick(), now) == []
+        assert _holders(member.on(Tick(), now + TIMING.retry_after)) == [FIRST]
+
+
+def test_a_state_that_cannot_be_told_is_told_again_in_its_time() -> None:
+    check_that_a_lost_write_waits_before_it_is_repeated(Membership)
+
+
+class AlwaysHurries(Membership):
+    """Mutant: what is untold is told at once, whatever became of the last attempt."""
+
+    def _hurry(self, now: float) -> None:
+        self._is_failing = False
+        super()._hurry(now)
+
+
+def test_a_membership_that_always_hurries_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        check_that_a_lost_write_waits_before_it_is_repeated(AlwaysHurries)
 
 
 def test_who_has_handed_over_releases_its_lease_and_never_comes_back() -> None:

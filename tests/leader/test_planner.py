@@ -200,8 +200,16 @@ def test_a_map_for_another_number_of_shards_is_never_touched() -> None:
         whole("w1", "w0", generation=7),
         whole("w0", "w1", generation=8, epoch=2),
         whole("w0", "w1", generation=2**50),
+        whole("w0", "w1", generation=8, epoch=2**30 - 1),
     ],
-    ids=["garbage", "older generation", "same generation, other owners", "older epoch", "absurd generation"],
+    ids=[
+        "garbage",
+        "older generation",
+        "same generation, other owners",
+        "older epoch",
+        "absurd generation",
+        "absurd epoch",
+    ],
 )
 def test_a_map_that_cannot_follow_leaves_the_old_one_in_force_and_is_written_anew(
     found: ShardMap | ShardMapInvalid,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from noctaya.api.names import HASH_NAME, SHARD_COUNT
 from noctaya.leader.errors import ShardMapForeign, ShardMapInvalid
 from noctaya.leader.shard_map import MAX_BYTES, MAX_LISTED, ShardMap, read_map
-from noctaya.leader.tenure import HIGHEST_CLAIM
+from noctaya.leader.tenure import HIGHEST_CLAIM, HIGHEST_LEAP
 
 PODS = st.sampled_from(["noctaya-worker-5d8f-abcde", "w0", "w1", "a.b", "x" * 253])
 FOUNDED = {"shards": str(SHARD_COUNT), "hash": HASH_NAME}
@@ -28,7 +28,7 @@ def whole(owner: str = "w0", **changes: str) -> dict[str, str]:
     st.builds(
         ShardMap,
         generation=st.integers(0, 2**53),
-        leader_epoch=st.integers(0, HIGHEST_CLAIM),
+        leader_epoch=st.integers(0, HIGHEST_CLAIM + HIGHEST_LEAP),
         desired=st.one_of(st.just(()), st.lists(PODS, min_size=SHARD_COUNT, max_size=SHARD_COUNT).map(tuple)),
         draining=st.lists(PODS, max_size=3).map(tuple),
         cordoned=st.lists(PODS, max_size=3).map(tuple),
@@ -70,7 +70,7 @@ def test_a_config_map_that_is_no_shard_map_is_foreign() -> None:
         ({"generation": "1e3"}, "generation"),
         ({"generation": "\u0663"}, "generation"),
         ({"generation": "99999999999999999999"}, "generation"),
-        ({"leaderEpoch": str(HIGHEST_CLAIM + 1)}, "leaderEpoch"),
+        ({"leaderEpoch": str(HIGHEST_CLAIM + HIGHEST_LEAP + 1)}, "leaderEpoch"),
         ({"desired": "{"}, "desired is not the JSON"),
         ({"desired": "[" * 100_000}, "desired is not the JSON"),
         ({"desired": '["w0"]'}, "desired is not the JSON"),

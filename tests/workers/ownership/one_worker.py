@@ -22,12 +22,18 @@ A = TypeVar("A")
 class Hand:
     """Feeds a core; keeps versions and the clock so that a test names only what it is about."""
 
-    def __init__(self, *, desired: tuple[str, ...] = ("w0",) * SHARDS, timing: ShardTiming = TIMING) -> None:
+    def __init__(
+        self,
+        *,
+        desired: tuple[str, ...] = ("w0",) * SHARDS,
+        timing: ShardTiming = TIMING,
+        core: type[ShardOwnership] = ShardOwnership,
+    ) -> None:
         self.now = 100.0
         self.standing = Standing.ACT
         self.version = 10
         self.generation = 0
-        self.core = ShardOwnership("w0", standing=lambda now: self.standing, timing=timing, shards=SHARDS)
+        self.core = core("w0", standing=lambda now: self.standing, timing=timing, shards=SHARDS)
         self.feed(events.Began(ME))
         self.feed(events.StateSeen(MemberState.READY))
         for pod, incarnation in (("w0", ME), ("w1", OTHER), ("w2", THIRD)):
@@ -83,9 +89,9 @@ def one(actions: list[events.Action], kind: type[A]) -> A:
     return found
 
 
-def fresh() -> Hand:
+def fresh(core: type[ShardOwnership] = ShardOwnership) -> Hand:
     """A worker whose shards are with nobody it knows: none of the four is free at once, for each has been owned."""
-    hand = Hand(desired=())
+    hand = Hand(desired=(), core=core)
     for shard in range(SHARDS):
         hand.record(shard, OTHER, 3)
     hand.plan(*("w0",) * SHARDS)

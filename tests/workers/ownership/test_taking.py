@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from noctaya.leader.member_record import MemberState
-from noctaya.leader.tenure import HIGHEST_CLAIM, Standing
+from noctaya.leader.tenure import HIGHEST_CLAIM, HIGHEST_LEAP, Standing
 from noctaya.workers import shard_events as events
 from noctaya.workers.permission import Permission
-from noctaya.workers.shard_state import Phase, ShardTiming
+from noctaya.workers.shard_ownership import ShardOwnership
+from noctaya.workers.shard_state import Phase, Shard, ShardTiming
 from tests.workers.ownership.one_worker import ME, OTHER, SHARDS, TIMING, Hand, fresh, one
 
 
@@ -140,6 +141,48 @@ def test_a_higher_epoch_elsewhere_stops_the_owner_until_a_write_has_decided() ->
     cas = one(actions, events.CasShard)
     assert cas.epoch == epoch + 6
     assert hand.accept(cas) == [events.StartShard(0, epoch + 6)]
+
+
+def check_that_a_claim_during_a_write_is_overtaken(core: type[ShardOwnership]) -> None:
+    """Gateways that know epoch 9 refuse what is sent under 8."""
+    hand = fresh(core)
+    cas = one(hand.record(0, "", 7), events.CasShard)
+    assert hand.feed(events.HigherEpochSeen(0, 9)) == []
+    again = one(hand.accept(cas), events.CasShard)
+    assert hand.core.permission(0, hand.now) is Permission.NONE
+    assert (again.holder, again.epoch) == (ME, 10)
+    assert hand.accept(again) == [events.StartShard(0, 10)]
+
+
+def test_a_claim_that_comes_while_a_write_is_under_way_is_overtaken_by_another_write() -> None:
+    check_that_a_claim_during_a_write_is_overtaken(ShardOwnership)
+
+
+class BelowClaims(ShardOwnership):
+    """Mutant: it acts under what it wrote, whatever it has heard meanwhile."""
+
+    def _is_new_to_us(self, shard: Shard) -> bool:
+        return shard.recorded > shard.left
+
+
+def test_an_ownership_that_acts_below_a_claim_is_caught() -> None:
+    with pytest.raises(ValueError, match="values to unpack"):
+        check_that_a_claim_during_a_write_is_overtaken(BelowClaims)
+
+
+def test_one_claim_does_not_use_the_numbers_up() -> None:
+    hand = fresh()
+    epoch = hand.own()
+    assert hand.feed(events.HigherEpochSeen(0, HIGHEST_CLAIM)) == []
+    assert hand.core.epoch(0) == epoch
+    cas = one(hand.feed(events.HigherEpochSeen(0, epoch + HIGHEST_LEAP)), events.CasShard)
+    assert cas.epoch == epoch + HIGHEST_LEAP + 1
+
+
+def test_a_claim_beyond_belief_still_says_that_the_shard_has_been_owned() -> None:
+    hand = Hand(desired=())
+    hand.feed(events.HigherEpochSeen(0, HIGHEST_CLAIM + 1))
+    assert {cas.shard for cas in _writes(hand.plan("w0", "w0", "w1", "w1"))} == {1}
 
 
 def test_a_fleet_that_was_founded_anew_begins_every_shard_under_a_new_epoch() -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noctaya.api.names import SHARD_COUNT, shard_of
-from noctaya.leader.tenure import HIGHEST_CLAIM
+from noctaya.leader.tenure import HIGHEST_CLAIM, HIGHEST_EPOCH
 from noctaya.wire import peer
 from noctaya.workers import shard_events as owns
 from noctaya.workers.peer_notes import (
@@ -105,12 +105,12 @@ OUT_OF_BOUNDS = {
     "no such shard: epoch": addressed(epoch=peer.Epoch(shard=SHARD_COUNT, epoch=1)),
     "no such shard: state": addressed(state=peer.ShardState(shard=SHARD_COUNT)),
     "an epoch beyond belief: owned": addressed(
-        owned=peer.Owned(shard=1, holder=HEIR, epoch=HIGHEST_CLAIM + 1, version="1")
+        owned=peer.Owned(shard=1, holder=HEIR, epoch=HIGHEST_EPOCH + 1, version="1")
     ),
-    "an epoch beyond belief: resign": addressed(resign=peer.Resign(shard=1, epoch=HIGHEST_CLAIM + 1)),
-    "an epoch beyond belief: resigned": addressed(resigned=peer.Resigned(shard=1, epoch=HIGHEST_CLAIM + 1)),
+    "an epoch beyond belief: resign": addressed(resign=peer.Resign(shard=1, epoch=HIGHEST_EPOCH + 1)),
+    "an epoch beyond belief: resigned": addressed(resigned=peer.Resigned(shard=1, epoch=HIGHEST_EPOCH + 1)),
     "an epoch beyond belief: epoch": addressed(epoch=peer.Epoch(shard=1, epoch=2**64 - 1)),
-    "an epoch beyond belief: state": addressed(state=peer.ShardState(shard=1, epoch=HIGHEST_CLAIM + 1)),
+    "an epoch beyond belief: state": addressed(state=peer.ShardState(shard=1, epoch=HIGHEST_EPOCH + 1)),
     "owned by nobody": addressed(owned=peer.Owned(shard=1, epoch=1, version="1")),
     "owned at no version": addressed(owned=peer.Owned(shard=1, holder=HEIR, epoch=1)),
     "owned at a long version": addressed(owned=peer.Owned(shard=1, holder=HEIR, epoch=1, version="1" * 65)),
@@ -156,6 +156,10 @@ def test_whatever_a_peer_sends_only_what_is_in_bounds_comes_in(kind: dict[str, o
         return
     assert not isinstance(event, Probe)
     assert 0 <= getattr(event, "shard", 0) < SHARD_COUNT
-    assert 0 <= getattr(event, "epoch", 0) <= HIGHEST_CLAIM
+    assert (
+        0
+        <= getattr(event, "epoch", 0)
+        <= (HIGHEST_CLAIM if isinstance(event, owns.HigherEpochSeen) else HIGHEST_EPOCH)
+    )
     for name in ("peer", "holder"):
         assert 0 < len(getattr(event, name, ME)) <= MAX_INCARNATION

@@ -160,6 +160,14 @@ async def test_a_stream_that_opens_on_demand_of_another_workers_shard_says_true_
         assert scaler.pushes.next_at(world.now) == world.now + 3.0, "it is re-asserted"
 
 
+async def test_a_stream_that_opens_on_demand_before_the_services_were_listed_is_told() -> None:
+    """A worker that has just started: the gateways may have reported before its first list came."""
+    world = World()
+    world.known, world.demand = None, Known(1)
+    async with serving(world) as (_, client), client.stream() as stream:
+        await until(lambda: stream.values == [True])
+
+
 async def test_a_stream_that_opens_without_demand_or_for_a_stranger_stays_silent() -> None:
     world = World()
     async with serving(world) as (scaler, client):

@@ -125,11 +125,24 @@ def test_true_goes_only_to_open_streams_of_services_with_demand(story: list[tupl
 
 
 def test_the_common_rate_is_shared_by_all_workers() -> None:
-    """Ten wakes re-asserted at once: alone five go out at once, as one of five workers one does."""
-    for workers, expected in ((1, 5), (5, 1)):
+    """Ten wakes re-asserted at once: alone five go out at once, as one of five workers or more one does, and the others follow."""
+    for workers, expected in ((1, 5), (5, 1), (6, 1), (50, 1)):
         pushes = Pushes(lambda key: False)
         pushes.share(workers, 0.0)
         for number in range(10):
             pushes.opened(number, f"ai/m{number}", is_active=False, now=100.0)
             pushes.rose(f"ai/m{number}", 100.0)
         assert len(pushes.tick(103.0)) == expected
+        assert len(drive(pushes, 103.0, 103.0 + 11 * workers / 5)) >= 10 - expected
+
+
+def test_a_model_that_sleeps_again_just_after_a_push_is_not_made_to_wait_for_its_refresh() -> None:
+    served = True
+    pushes = Pushes(lambda key: served)
+    pushes.opened(1, KEY, is_active=False, now=0.0)
+    assert pushes.rose(KEY, 100.0) != []
+    assert pushes.rose(KEY, 100.2) == [], "a refresh is planned, 15 s from now"
+    pushes.fell(KEY)
+    served = False
+    assert pushes.rose(KEY, 100.5) == []
+    assert [round(at, 1) for at, _ in drive(pushes, 100.5, 120.0)] == [101.0, 103.0, 110.0]
