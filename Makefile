@@ -33,7 +33,7 @@ local: setup ## start the embedded cluster and leave it running
 	$(BIN)/noctaya local
 
 test: setup ## every test that needs no root and no other toolchain
-	$(BIN)/python -m pytest -m "not cluster and not containers and not chaos"
+	$(BIN)/python -m tests
 
 bench: setup ## measure the cold start on the embedded cluster (docs/performance.md)
 	$(BIN)/python -m bench.cold_start
@@ -59,7 +59,6 @@ sim: setup ## the shard protocol under SEEDS schedules of faults, and every muta
 	$(BIN)/python -m tests.sim --mutants
 
 chaos: setup ## real workers that are stopped, killed, parted and lied to, for MINUTES, and the judgement of it
-	$(BIN)/python -m pytest -m chaos tests/chaos
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(CHAOS)
 
 lint: setup ## ruff, mypy --strict, import-linter, generated files current

@@ -2,16 +2,21 @@
 
 They lie below the range from which the kernel takes the ports of outgoing connections (32768 and up on Linux, 49152 and up
 elsewhere): one out of that range, free now, may be somebody's connection when the program comes to listen. A process never gives
-the same one twice: whoever has it may not listen yet.
+the same one twice, and sessions side by side have ports of their own: whoever has one may not listen yet.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-RANGE = range(20_000, 30_000)
+SESSION_NUMBER = "NOCTAYA_TEST_SESSION"
+"""From 0; which of the sessions side by side this is."""
+A_SESSIONS = 2_500
+_FIRST = 20_000 + A_SESSIONS * int(os.environ.get(SESSION_NUMBER, "0"))
+RANGE = range(_FIRST, _FIRST + A_SESSIONS)
 _given: set[int] = set()
 
 

@@ -1,8 +1,4 @@
-"""A few stories of chaos with real worker processes, at two fifths of the protocol's durations; `make chaos` has all of them.
-
-Asked for by `-m chaos`, as `make chaos` does first: on a busy machine a worker that cannot start (a port that another process
-took) still ends a story, and that is no verdict on the protocol.
-"""
+"""A few stories of chaos with real worker processes, at two fifths of the protocol's durations; `make chaos` has all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ SHORT = ("stop-12", "kill-leader", "sigterm", "hole-worker", "gateway-silent")
 WORKERS = 3
 
 
-@pytest.mark.chaos
 @pytest.mark.timeout(400)
 async def test_no_invariant_is_violated_whatever_happens_to_real_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

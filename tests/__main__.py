@@ -1,0 +1,17 @@
+"""`python -m tests [PYTEST'S ARGUMENTS]`: every test that needs no root and no other toolchain, as `make test` runs them."""
+
+import sys
+
+from rich.console import Console
+
+from tests.side_by_side import TESTS, Session, run_sessions
+
+MARKED = ("-m", "not cluster and not containers")
+PROCESSES = (TESTS / "e2e", TESTS / "chaos")
+"""Whole clusters and fleets of real processes: nearly all of the time they wait."""
+
+SESSIONS = (Session("processes", PROCESSES), Session("the rest", (TESTS,), PROCESSES))
+"""About half of the time each, measured; together they collect everything that is marked."""
+
+if __name__ == "__main__":
+    sys.exit(0 if run_sessions(Console(soft_wrap=True), SESSIONS, (*MARKED, *sys.argv[1:]), {}) else 1)
