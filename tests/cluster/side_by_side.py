@@ -1,6 +1,5 @@
 """The sessions of `make test-cluster`, each with a cluster of its own. What they leave on the machine is counted once, around all."""
 
-
 from rich.console import Console
 
 from tests.cluster import sysctls
@@ -15,15 +14,15 @@ ACCEPTANCE = TESTS / "acceptance"
 FAILURES = ACCEPTANCE / "failures"
 INSTALLING = (ACCEPTANCE / "test_bad_environment.py", ACCEPTANCE / "test_install_document.py")
 """Those that install the product, or something wrong, themselves."""
+INSTALLED = tuple(path for path in sorted(ACCEPTANCE.glob("test_*.py")) if path not in INSTALLING)
+CONTENTS = TESTS / "containers" / "test_contents.py"
+ENDING = TESTS / "cluster" / "test_ending.py"
+"""These two need minutes, and nothing of the session that they are in."""
 
 SESSIONS = (
-    Session("failures", (FAILURES,)),
-    Session("acceptance", (ACCEPTANCE,), (FAILURES, *INSTALLING)),
-    Session(
-        "the rest",
-        (TESTS,),
-        (FAILURES, *(path for path in sorted(ACCEPTANCE.glob("test_*.py")) if path not in INSTALLING)),
-    ),
+    Session("failures", (FAILURES, CONTENTS)),
+    Session("acceptance", (ACCEPTANCE, ENDING), (FAILURES, *INSTALLING)),
+    Session("the rest", (TESTS,), (FAILURES, *INSTALLED, CONTENTS, ENDING)),
 )
 """About a third of the time each, measured; together they collect everything that is marked."""
 
