@@ -7,10 +7,10 @@ from rich.console import Console
 from tests.side_by_side import TESTS, Session, run_sessions
 
 MARKED = ("-m", "not cluster and not containers")
-PROCESSES = (TESTS / "e2e", TESTS / "chaos")
-"""Whole clusters and fleets of real processes: nearly all of the time they wait."""
+FLEETS = tuple(TESTS / folder for folder in ("e2e", "chaos", "leader", "workers"))
+"""Workers, and what they lead: much of it with real processes."""
 
-SESSIONS = (Session("processes", PROCESSES), Session("the rest", (TESTS,), PROCESSES))
+SESSIONS = (Session("fleets", FLEETS), Session("the rest", (TESTS,), FLEETS))
 """About half of the time each, measured; together they collect everything that is marked."""
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-SESSION_NUMBER = "NOCTAYA_TEST_SESSION"
+SESSION_NUMBER = "TEST_SESSION_NUMBER"
 """From 0; which of the sessions side by side this is."""
 A_SESSIONS = 2_500
 _FIRST = 20_000 + A_SESSIONS * int(os.environ.get(SESSION_NUMBER, "0"))
