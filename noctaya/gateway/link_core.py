@@ -1,9 +1,10 @@
 """Whom to dial and whom to wake: the decisions of the control link. Pure; virtual time.
 
-Invariants: a worker that any linked worker lists is dialled (one that is cut from the API server lists who was there), and so are the first contacts while no listed worker is linked; two links to
-one worker do not last; a wake goes to the owner of its shard (the worker that sent the shard's newest epoch), at once to all
-when nobody owns it or the last link to the owner ends, and to all others when the owner has not confirmed it in time. A wake is
-kept until an owner confirms it or nobody wants it any more, and every worker that links meanwhile gets it.
+Invariants: a worker that any linked worker lists is dialled (one that is cut from the API server lists who was there), and so
+are the first contacts while no listed worker is linked; two links to one worker do not last; a wake goes to the owner of its
+shard (the worker that sent the shard's newest epoch), at once to all when nobody owns it or the last link to the owner ends, and
+to all others when the owner has not confirmed it in time. A wake is kept until an owner confirms it or nobody wants it any more,
+and every worker that links meanwhile gets it.
 """
 
 from dataclasses import dataclass, field

@@ -136,9 +136,8 @@ class Pushes:
             return self.tick(now)
         if now - last < self._edge_gap:
             pending = self._pending.get(key)
-            if (
-                pending is None or pending.is_refresh
-            ):  # one that was planned while it had replicas comes too late
+            # What was planned while it had replicas would come too late.
+            if pending is None or pending.is_refresh:
                 self._schedule(
                     key, [last + self._edge_gap, *(last + after for after in self._reassert_after)]
                 )
