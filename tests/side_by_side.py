@@ -6,6 +6,7 @@ Each session has a name, its own files and its own ports; what they print is tol
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -48,6 +49,8 @@ def run_sessions(
     screen: Console, sessions: Sequence[Session], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> bool:
     """Run all, each with `arguments` for pytest and `environment` besides its own; whether every one passed."""
+    # A shell's background job ignores SIGINT, and so would all that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     started = time.monotonic()
     running = [
         _start(session, arguments, {**environment, SESSION_NUMBER: str(number)})
