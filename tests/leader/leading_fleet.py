@@ -207,9 +207,9 @@ class LeadingFleet:
     async def live(self) -> None:
         """Members renew, and every worker is shown what is stored, until cancelled."""
         while True:
-            for pod in self.pods:
-                if pod not in self.silent:
-                    await self._renew(pod)
+            # Decided once a beat: those that fall silent together were last seen in one and the same list.
+            for pod in [pod for pod in self.pods if pod not in self.silent]:
+                await self._renew(pod)
             await self._show()
             await asyncio.sleep(BEAT_SECONDS)
 
