@@ -196,7 +196,10 @@ async def test_streams_end_with_ok_on_drain() -> None:
         assert await client.is_active() is False
 
 
-async def test_a_push_while_streams_wait_for_their_turn_to_end_is_not_lost() -> None:
+async def test_a_push_while_streams_wait_for_their_turn_to_end_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("noctaya.workers.scaler.random.uniform", lambda low, high: high)  # the last in turn
     async with serving(World(), drain_spread_seconds=0.6) as (scaler, client), client.stream() as stream:
         await until(lambda: scaler.stream_count == 1)
         draining = asyncio.create_task(scaler.drain())
