@@ -156,10 +156,7 @@ def test_whatever_a_peer_sends_only_what_is_in_bounds_comes_in(kind: dict[str, o
         return
     assert not isinstance(event, Probe)
     assert 0 <= getattr(event, "shard", 0) < SHARD_COUNT
-    assert (
-        0
-        <= getattr(event, "epoch", 0)
-        <= (HIGHEST_CLAIM if isinstance(event, owns.HigherEpochSeen) else HIGHEST_EPOCH)
-    )
+    highest = HIGHEST_CLAIM if isinstance(event, owns.HigherEpochSeen) else HIGHEST_EPOCH
+    assert 0 <= getattr(event, "epoch", 0) <= highest
     for name in ("peer", "holder"):
         assert 0 < len(getattr(event, name, ME)) <= MAX_INCARNATION
